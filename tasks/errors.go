@@ -1,0 +1,41 @@
+package tasks
+
+import "errors"
+
+// Sentinels. Errors that a store or an executor answers wrap one of these, so
+// that callers decide with errors.Is and people read the text around it.
+var (
+	// ErrLeaseLost: the row is gone or carries another owner.
+	ErrLeaseLost = errors.New("lease lost")
+
+	// ErrUnavailable: the store cannot be reached, or cannot write now; the
+	// same call may succeed later.
+	ErrUnavailable = errors.New("store unavailable")
+
+	// ErrInvalid: what was given cannot be stored.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrTooLarge: the data is larger than the server accepts.
+	ErrTooLarge = errors.New("too large")
+
+	// ErrNotFound: there is no such task, active or archived.
+	ErrNotFound = errors.New("no such task")
+
+	// ErrArchived: the task is archived already.
+	ErrArchived = errors.New("task is archived")
+
+	// ErrActive: the task is in the queue, not in the archive.
+	ErrActive = errors.New("task is active")
+
+	// ErrLeased: somebody works on the task.
+	ErrLeased = errors.New("task is leased")
+
+	// ErrNotLeased: the task has no lease.
+	ErrNotLeased = errors.New("task is not leased")
+
+	// ErrSucceeded: the task succeeded and would be repeated.
+	ErrSucceeded = errors.New("task succeeded")
+
+	// ErrUnchanged: the task already is as asked.
+	ErrUnchanged = errors.New("task is unchanged")
+)

@@ -1,0 +1,88 @@
+package tasks
+
+import "time"
+
+// Kind says how an execution ended.
+type Kind string
+
+const (
+	// Succeeded moves the task to the archive with ResultSuccess and queues
+	// its follow-ups in the same transaction.
+	Succeeded Kind = "succeeded"
+
+	// Yielded waits without counting a failure, as
+	// PhabricatorWorkerYieldException: owner (yield), at least MinYield.
+	Yielded Kind = "yielded"
+
+	// Retry is a temporary failure: failureCount is raised and the task waits.
+	Retry Kind = "retry"
+
+	// Failed is a permanent failure, as
+	// PhabricatorWorkerPermanentFailureException: the task moves to the
+	// archive with ResultFailure; failureCount stays.
+	Failed Kind = "failed"
+
+	// Crashed means that whatever ran the task died. It counts as a failure,
+	// and as a crash in the owner string.
+	Crashed Kind = "crashed"
+
+	// Released gives the task back without counting anything. With Wait 0 it
+	// returns to the place it was leased from; otherwise it waits.
+	Released Kind = "released"
+
+	// Declined means that a Go handler hands this one task to the fallback of
+	// its class. The runtime acts on it; no store settles it.
+	Declined Kind = "declined"
+
+	// Lost means that the lease ended under the execution. There is nothing
+	// to settle; it names the fact in logs and counts.
+	Lost Kind = "lost"
+)
+
+const (
+	// DefaultWait is how long a failed task waits when nothing else is said,
+	// as PhabricatorWorkerLeaseQuery::getDefaultWaitBeforeRetry.
+	DefaultWait = 5 * time.Minute
+
+	// MinYield is the shortest yield, as in
+	// PhabricatorWorkerActiveTask::executeTask.
+	MinYield = 5 * time.Second
+)
+
+// Outcome is what an execution came to.
+type Outcome struct {
+	Kind Kind
+
+	// Wait counts from the moment the outcome is settled, in whole seconds.
+	// It belongs to Yielded, Retry, Crashed and Released. A negative wait makes the
+	// task due at once, as in Phorge.
+	Wait time.Duration
+
+	// Reason is for a person who reads the log. It is not stored in Phorge's
+	// tables, which have no column for it.
+	Reason string
+
+	// FollowUps are queued when the task succeeded, and dropped otherwise.
+	FollowUps []NewTask
+
+	// Duration is how long the work took.
+	Duration time.Duration
+}
+
+// Settlement ends one lease with an outcome.
+type Settlement struct {
+	ID      int64
+	Lease   Lease
+	Outcome Outcome
+}
+
+// Settled is the answer to one Settlement.
+type Settled struct {
+	ID        int64
+	FollowUps []int64 // ids of the queued follow-ups, in their order
+
+	// Err is nil; or wraps ErrLeaseLost: nothing was changed; or wraps
+	// ErrInvalid or ErrTooLarge: this outcome cannot be stored, the lease is
+	// still held, and another outcome may be settled.
+	Err error
+}
