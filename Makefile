@@ -1,0 +1,37 @@
+GO ?= go
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build test check demo live bench faults generate packages clean
+
+build: ## build gantry and the first-party handlers into build/
+	$(GO) build -o build/ ./cmd/...
+
+demo: ## drain a queue on a private MariaDB and show who did what
+	$(GO) run ./tests/demo
+
+test: packages check ## everything that CI runs
+	$(GO) test -race -timeout 12m ./...
+
+check: ## formatting, vet, staticcheck
+	@unformatted=$$(gofmt -l cmd plugins tasks tests); \
+	  test -z "$$unformatted" || { echo "run gofmt -w on:" $$unformatted; exit 1; }
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+live: packages ## the tests against an installed Phorge (PHORGE_ROOT, ARCANIST_ROOT)
+	$(GO) test -count=1 -v -timeout 30m ./tests/live/...
+
+bench: packages ## one table, one run; build/bench.json
+	$(GO) run ./tests/bench
+
+faults: packages ## thirty rounds of kill -9; build/faults.json
+	$(GO) run ./tests/faults
+
+generate: ## the gRPC protocol, with protoc
+	$(GO) generate ./plugins/pluginpb
+
+packages: ## MariaDB, from Debian's packages, when it is missing
+	@./tests/packages
+
+clean:
+	rm -rf build
