@@ -1,0 +1,112 @@
+// Package phorge is the task store on Phorge's own tables: worker_activetask,
+// worker_archivetask, worker_taskdata and lisk_counter of the database
+// <namespace>_worker, on MariaDB 10.5.1 and later and MySQL 8. Phorge needs no
+// patch: bin/worker, the console and stock taskmasters keep working beside it.
+//
+// The story of a task in SQL: enqueue.go writes its data row and its task row
+// in one transaction, under an id of the counter row PHP uses as well
+// (counter.go). lease.go finds due tasks with reads of bounded cost and takes
+// them with a conditional write under a new fence (fence.go). renew.go keeps
+// the leases alive, settle.go ends them: every settlement names the owner it
+// holds the row under, and a row that carries another owner is left alone.
+// inspect.go and operate.go are what a person does to the queue.
+//
+// Everything that writes runs through transact (tx.go), which repeats a
+// transaction that lost a deadlock and tells when the answer of a COMMIT was
+// lost. Rows are always locked in one order: active tasks by ascending id,
+// then the archive, then data, then follow-ups.
+package phorge
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// Config says which queue a Store works on.
+type Config struct {
+	// DSN names the server and the worker database, in the form of
+	// go-sql-driver/mysql: user:password@unix(/run/mysqld.sock)/phabricator_worker.
+	// ReadPhorge makes one from the configuration of a Phorge.
+	DSN string
+
+	// Host stands in owner strings, for people who ask who holds a task.
+	// Default: the host name.
+	Host string
+
+	// MaxConns bounds the connections to the server. Default 8.
+	MaxConns int
+
+	// WithoutSkipLocked leases by conditional writes alone, as on servers that
+	// have no SKIP LOCKED. It is for tests: servers without it are recognised.
+	WithoutSkipLocked bool
+
+	// intercept lets a test stand between the pool and the driver.
+	intercept func(driver.Connector) driver.Connector
+}
+
+// Store is the queue of one Phorge. It implements tasks.Store and
+// tasks.Operator and is safe for concurrent use.
+type Store struct {
+	db     *sql.DB
+	server serverInfo
+	nonce  string // tells this handle from every other in owner strings
+	host   string
+	leaser leaser
+}
+
+// Open connects, checks that the server and its tables can be worked with, and
+// repairs the task counter. Its errors wrap tasks.ErrUnavailable when trying
+// again later may help.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	cfg, err := mysql.ParseDSN(c.DSN)
+	if err != nil {
+		return nil, errors.New("the DSN cannot be read; it has the form user:password@tcp(host:port)/namespace_worker")
+	}
+	if c.Host == "" {
+		if c.Host, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("ask for the host name: %w", err)
+		}
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = 8
+	}
+	server, err := inspectServer(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	server.skipLocked = server.skipLocked && !server.statementBinlog && !c.WithoutSkipLocked
+	server.prepare(cfg)
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", place(cfg), err)
+	}
+	if c.intercept != nil {
+		connector = c.intercept(connector)
+	}
+	s := &Store{
+		db:     sql.OpenDB(connector),
+		server: server,
+		nonce:  strings.ToLower(rand.Text()[:8]),
+		host:   c.Host,
+	}
+	s.db.SetMaxOpenConns(c.MaxConns)
+	s.db.SetMaxIdleConns(c.MaxConns)
+	return s, nil
+}
+
+// Close ends the connections. Leases stay as they are.
+func (s *Store) Close() error { return s.db.Close() }
+
+// ownerFor is the leaseOwner of tasks leased under a fence.
+func (s *Store) ownerFor(fence int64, crashes int) string {
+	return tasks.Owner{Fence: fence, Crashes: crashes, Nonce: s.nonce, Host: s.host}.String()
+}
