@@ -1,0 +1,266 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+const (
+	// startTime and stopTime are far more than a loaded machine needs, crash
+	// recovery included.
+	startTime = 60 * time.Second
+	stopTime  = 60 * time.Second
+
+	// maxSocket is what sockaddr_un holds, less its final zero.
+	maxSocket = 107
+)
+
+// Options of a private server.
+type Options struct {
+	Args []string // further mariadbd arguments; they win over the harness's own
+}
+
+// MariaDB is a private server: its data, its socket and its log are in one
+// temporary directory. The user root has no password and the port is open on
+// the loopback interface only.
+//
+// Its methods are not safe for use at the same time, except DSN, Socket and
+// Port.
+type MariaDB struct {
+	dir    string
+	port   int
+	args   []string
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when cmd has ended
+}
+
+// Start makes a data directory and starts a server on it. Call Stop when it is
+// no longer needed; should this process die first, the server dies with it.
+func Start(o Options) (*MariaDB, error) {
+	install, err := program("mariadb-install-db")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "gantry-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for a private MariaDB: %w", err)
+	}
+	m := &MariaDB{dir: dir, args: o.Args}
+	if err := m.create(install); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return m, nil
+}
+
+func (m *MariaDB) create(install string) error {
+	if n := len(m.Socket()); n > maxSocket {
+		return fmt.Errorf("the socket path %s has %d bytes and a socket takes %d; set TMPDIR to a shorter directory",
+			m.Socket(), n, maxSocket)
+	}
+	args := append([]string{
+		"--no-defaults", "--datadir=" + m.data(), "--skip-name-resolve", "--skip-test-db",
+		"--auth-root-authentication-method=normal"}, asRoot()...)
+	if out, err := exec.Command(install, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("make a data directory with %s: %w\n%s", install, err, out)
+	}
+	for try := 1; ; try++ {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		m.port = port
+		err = m.run()
+		// Another process may have taken the port in the meantime.
+		if err != nil && try < 3 && strings.Contains(err.Error(), "Address already in use") {
+			continue
+		}
+		return err
+	}
+}
+
+// DSN answers a go-sql-driver DSN for a database of the server, which may be
+// empty. It stays the same through Restart.
+func (m *MariaDB) DSN(database string) string {
+	return m.config(database).FormatDSN()
+}
+
+func (m *MariaDB) config(database string) *mysql.Config {
+	c := mysql.NewConfig()
+	c.User, c.Net, c.Addr, c.DBName = "root", "unix", m.Socket(), database
+	c.Logger = &mysql.NopLogger{} // a server that is not up yet is no news
+	return c
+}
+
+// Socket answers the path of the unix socket.
+func (m *MariaDB) Socket() string { return filepath.Join(m.dir, "sock") }
+
+// Port answers the TCP port on 127.0.0.1.
+func (m *MariaDB) Port() int { return m.port }
+
+// PID answers the process id of the running server.
+func (m *MariaDB) PID() int { return m.cmd.Process.Pid }
+
+// Kill ends the server with SIGKILL, as a crash would. Its data stays.
+func (m *MariaDB) Kill() error {
+	if err := m.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill mariadbd: %w", err)
+	}
+	<-m.exited
+	return nil
+}
+
+// Restart starts the server again on the same data, socket and port. A server
+// that still runs is shut down first.
+func (m *MariaDB) Restart() error {
+	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop mariadbd: %w", err)
+	}
+	select {
+	case <-m.exited:
+	case <-time.After(stopTime):
+		return fmt.Errorf("mariadbd (pid %d) did not stop within %s:\n%s", m.PID(), stopTime, m.logTail())
+	}
+	return m.run()
+}
+
+// Stop ends the server and removes everything it left.
+func (m *MariaDB) Stop() error {
+	return errors.Join(m.Kill(), os.RemoveAll(m.dir))
+}
+
+func (m *MariaDB) run() error {
+	mariadbd, err := program("mariadbd")
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(m.log())
+	if err != nil {
+		return fmt.Errorf("make the log of a private MariaDB: %w", err)
+	}
+	defer log.Close()
+	args := append([]string{
+		"--no-defaults", "--datadir=" + m.data(), "--socket=" + m.Socket(),
+		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(m.port), "--skip-name-resolve",
+		"--innodb-flush-log-at-trx-commit=1", "--sql-mode=STRICT_ALL_TABLES"}, asRoot()...)
+	m.cmd = exec.Command(mariadbd, append(args, m.args...)...)
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	// A group of its own keeps Ctrl-C on a terminal from reaching the server
+	// before those who still use it.
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	m.exited = make(chan struct{})
+
+	started := make(chan error, 1)
+	go supervise(m.cmd, started, m.exited)
+	if err := <-started; err != nil {
+		close(m.exited)
+		return fmt.Errorf("start %s: %w", mariadbd, err)
+	}
+	if err := m.awaitReady(); err != nil {
+		return errors.Join(err, m.Kill())
+	}
+	return nil
+}
+
+// supervise starts cmd and waits for its end. It keeps one thread for that,
+// because a parent-death signal is sent when the thread which started the
+// child ends, and the runtime ends threads as it likes.
+func supervise(cmd *exec.Cmd, started chan<- error, exited chan<- struct{}) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := cmd.Start()
+	started <- err
+	if err == nil {
+		// How it ended is of no interest: nobody but us ends it, and a server
+		// that ends by itself is seen by those who use it.
+		_ = cmd.Wait()
+		close(exited)
+	}
+}
+
+func (m *MariaDB) awaitReady() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := m.exec(ctx, "", "DO 1")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-m.exited:
+			return fmt.Errorf("mariadbd ended while it started:\n%s", m.logTail())
+		case <-ctx.Done():
+			return fmt.Errorf("mariadbd was not ready within %s: %w\n%s", startTime, err, m.logTail())
+		case <-tick.C:
+		}
+	}
+}
+
+// exec runs statements on a connection of its own, so that no pool of ours
+// outlives the call: tests look for leaked goroutines.
+func (m *MariaDB) exec(ctx context.Context, database, statements string) error {
+	c := m.config(database)
+	c.MultiStatements = true
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	_, err = db.ExecContext(ctx, statements)
+	return errors.Join(err, db.Close())
+}
+
+func (m *MariaDB) data() string { return filepath.Join(m.dir, "data") }
+func (m *MariaDB) log() string  { return filepath.Join(m.dir, "log") }
+
+// logTail answers the last lines of the server's log.
+func (m *MariaDB) logTail() string {
+	text, err := os.ReadFile(m.log())
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-20):], []byte("\n")))
+}
+
+// program finds a MariaDB program. Debian puts the server where an ordinary
+// user's PATH does not look.
+func program(name string) (string, error) {
+	for _, try := range []string{name, "/usr/sbin/" + name} {
+		if path, err := exec.LookPath(try); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is neither in PATH nor in /usr/sbin; on Debian and Ubuntu: apt-get install mariadb-server-core", name)
+}
+
+// asRoot answers the argument without which MariaDB refuses to run as root.
+func asRoot() []string {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	return []string{"--user=root"}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}

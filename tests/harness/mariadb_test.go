@@ -1,0 +1,236 @@
+package harness
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// asVictim makes the test binary start a server, say its pid and directory,
+// and wait to be killed.
+const asVictim = "GANTRY_HARNESS_VICTIM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asVictim) != "" {
+		victim()
+	}
+	Main(m)
+}
+
+func victim() {
+	m, err := Start(Options{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(m.PID(), m.dir)
+	select {}
+}
+
+func open(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func query(t *testing.T, db *sql.DB, statement string) string {
+	t.Helper()
+	var value string
+	if err := db.QueryRow(statement).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return value
+}
+
+func TestCommittedRowsSurviveAKill(t *testing.T) {
+	m, err := Start(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := m.CreateNamespace("killed"); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, m.DSN("killed_worker"))
+	if _, err := db.Exec("INSERT INTO lisk_counter VALUES ('worker_activetask', 7)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []struct {
+		name string
+		end  func() error
+	}{
+		{"after SIGKILL", m.Kill},
+		{"after a shutdown", func() error { return nil }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			before := m.PID()
+			if err := end.end(); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Restart(); err != nil {
+				t.Fatal(err)
+			}
+			if m.PID() == before {
+				t.Errorf("the server still is process %d", before)
+			}
+			if got := query(t, open(t, m.DSN("killed_worker")), "SELECT counterValue FROM lisk_counter"); got != "7" {
+				t.Errorf("counterValue is %s, want 7", got)
+			}
+		})
+	}
+}
+
+func TestStopLeavesNothing(t *testing.T) {
+	m, err := Start(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := m.PID()
+	if err := m.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if running(pid) {
+		t.Errorf("process %d still runs", pid)
+	}
+	if _, err := os.Stat(m.dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", m.dir, err)
+	}
+}
+
+func TestServerDiesWithTheProcessThatStartedIt(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asVictim+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the victim said nothing: %v", err)
+	}
+	number, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !running(pid) {
+		t.Fatalf("server %d does not run", pid)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	Eventually(t, "the server ends after its parent", func() bool { return !running(pid) })
+}
+
+// running reports whether a process exists and is more than an unreaped entry
+// in the process table.
+func running(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+func TestServerIsDurableAndStrict(t *testing.T) {
+	db := open(t, Shared(t).DSN(""))
+	for variable, want := range map[string]string{
+		"innodb_flush_log_at_trx_commit": "1",
+		"sql_mode":                       "STRICT_ALL_TABLES",
+	} {
+		if got := query(t, db, "SELECT @@"+variable); got != want {
+			t.Errorf("%s is %q, want %q", variable, got, want)
+		}
+	}
+}
+
+func TestServerIsReachedThroughItsPort(t *testing.T) {
+	c := mysql.NewConfig()
+	c.User, c.Net, c.Addr = "root", "tcp", fmt.Sprintf("127.0.0.1:%d", Shared(t).Port())
+	if got, want := query(t, open(t, c.FormatDSN()), "SELECT @@socket"), Shared(t).Socket(); got != want {
+		t.Errorf("the port leads to the server at %s, want %s", got, want)
+	}
+}
+
+func TestArgumentsReachTheServerAndAWrongOneIsNamed(t *testing.T) {
+	m, err := Start(Options{Args: []string{"--max-connections=42"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := query(t, open(t, m.DSN("")), "SELECT @@max_connections"); got != "42" {
+		t.Errorf("max_connections is %s, want 42", got)
+	}
+	if err := m.Stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Start(Options{Args: []string{"--no-such-option"}}); err == nil || !strings.Contains(err.Error(), "no-such-option") {
+		t.Errorf("Start answered %v, want the server's complaint about no-such-option", err)
+	}
+}
+
+func TestMissingServerNamesThePackage(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := program("no-such-mariadbd")
+	if err == nil || !strings.Contains(err.Error(), "apt-get install mariadb-server-core") {
+		t.Errorf("program answered %v, want the command that installs the server", err)
+	}
+}
+
+func TestLongTemporaryDirectoryIsExplained(t *testing.T) {
+	long := t.TempDir() + "/" + strings.Repeat("x", 100)
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", long)
+	if _, err := Start(Options{}); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("Start answered %v, want an error that names TMPDIR", err)
+	}
+	if left, err := os.ReadDir(long); err != nil || len(left) > 0 {
+		t.Errorf("left in the directory: %v, %v", left, err)
+	}
+}
+
+func TestNamespacesAreEmptyApartAndDropped(t *testing.T) {
+	var first, second string
+	t.Run("while they are used", func(t *testing.T) {
+		first, second = Namespace(t), Namespace(t)
+		if _, err := open(t, first).Exec("INSERT INTO worker_taskdata (data) VALUES ('[]')"); err != nil {
+			t.Fatal(err)
+		}
+		if got := query(t, open(t, second), "SELECT COUNT(*) FROM worker_taskdata"); got != "0" {
+			t.Errorf("the other namespace holds %s rows, want 0", got)
+		}
+	})
+	for _, dsn := range []string{first, second} {
+		if err := open(t, dsn).PingContext(context.Background()); err == nil {
+			t.Errorf("%s is still there", dsn)
+		}
+	}
+}

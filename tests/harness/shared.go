@@ -1,0 +1,96 @@
+// Package harness gives tests, benchmarks and the demonstration the real
+// things to talk to: a private MariaDB with Phorge's worker tables, and, where
+// a Phorge is installed, a live Phorge with its own storage.
+//
+// A test binary that uses it has
+//
+//	func TestMain(m *testing.M) { harness.Main(m) }
+//
+// and shares one server among its tests, each in a namespace of its own.
+package harness
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+)
+
+// shared is the server of this test binary, started on first use.
+var shared struct {
+	sync.Mutex
+	main       bool // Main runs, so that somebody will stop the server
+	server     *MariaDB
+	err        error
+	namespaces int
+}
+
+// Main is the body of a TestMain. It runs the tests, stops the shared server
+// and exits.
+func Main(m *testing.M) {
+	shared.main = true
+	code := m.Run()
+	if shared.server != nil {
+		if err := shared.server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "harness: stop the shared server:", err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// Shared answers the server of this test binary. A machine without MariaDB
+// fails the test: nothing here is proven without a real one.
+func Shared(t testing.TB) *MariaDB {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.main {
+		t.Fatal("this test binary needs func TestMain(m *testing.M) { harness.Main(m) }")
+	}
+	if shared.server == nil && shared.err == nil {
+		shared.server, shared.err = Start(Options{})
+	}
+	if shared.err != nil {
+		t.Fatalf("start the shared server: %v", shared.err)
+	}
+	return shared.server
+}
+
+// Namespace makes a namespace on the shared server, dropped when the test
+// ends, and answers the DSN of its worker database.
+func Namespace(t testing.TB) (dsn string) {
+	t.Helper()
+	m := Shared(t)
+	shared.Lock()
+	shared.namespaces++
+	ns := fmt.Sprintf("test%d", shared.namespaces)
+	shared.Unlock()
+	if err := m.CreateNamespace(ns); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.DropNamespace(ns); err != nil {
+			t.Error(err)
+		}
+	})
+	return m.DSN(ns + "_worker")
+}
+
+// Eventually waits until a condition holds and fails the test when it does not
+// within half a minute. The condition is asked often, so it should be cheap.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within half a minute: %s", what)
+		case <-tick.C:
+		}
+	}
+}
