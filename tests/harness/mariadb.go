@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,11 +40,10 @@ type Options struct {
 // Its methods are not safe for use at the same time, except DSN, Socket and
 // Port.
 type MariaDB struct {
-	dir    string
-	port   int
-	args   []string
-	cmd    *exec.Cmd
-	exited chan struct{} // closed when cmd has ended
+	dir  string
+	port int
+	args []string
+	run  *process
 }
 
 // Start makes a data directory and starts a server on it. Call Stop when it is
@@ -83,7 +81,7 @@ func (m *MariaDB) create(install string) error {
 			return err
 		}
 		m.port = port
-		err = m.run()
+		err = m.start()
 		// Another process may have taken the port in the meantime.
 		if err != nil && try < 3 && strings.Contains(err.Error(), "Address already in use") {
 			continue
@@ -112,29 +110,23 @@ func (m *MariaDB) Socket() string { return filepath.Join(m.dir, "sock") }
 func (m *MariaDB) Port() int { return m.port }
 
 // PID answers the process id of the running server.
-func (m *MariaDB) PID() int { return m.cmd.Process.Pid }
+func (m *MariaDB) PID() int { return m.run.cmd.Process.Pid }
 
 // Kill ends the server with SIGKILL, as a crash would. Its data stays.
-func (m *MariaDB) Kill() error {
-	if err := m.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill mariadbd: %w", err)
-	}
-	<-m.exited
-	return nil
-}
+func (m *MariaDB) Kill() error { return m.run.kill() }
 
 // Restart starts the server again on the same data, socket and port. A server
 // that still runs is shut down first.
 func (m *MariaDB) Restart() error {
-	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := m.run.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop mariadbd: %w", err)
 	}
 	select {
-	case <-m.exited:
+	case <-m.run.exited:
 	case <-time.After(stopTime):
 		return fmt.Errorf("mariadbd (pid %d) did not stop within %s:\n%s", m.PID(), stopTime, m.logTail())
 	}
-	return m.run()
+	return m.start()
 }
 
 // Stop ends the server and removes everything it left.
@@ -142,7 +134,7 @@ func (m *MariaDB) Stop() error {
 	return errors.Join(m.Kill(), os.RemoveAll(m.dir))
 }
 
-func (m *MariaDB) run() error {
+func (m *MariaDB) start() error {
 	mariadbd, err := program("mariadbd")
 	if err != nil {
 		return err
@@ -156,39 +148,18 @@ func (m *MariaDB) run() error {
 		"--no-defaults", "--datadir=" + m.data(), "--socket=" + m.Socket(),
 		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(m.port), "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=1", "--sql-mode=STRICT_ALL_TABLES"}, asRoot()...)
-	m.cmd = exec.Command(mariadbd, append(args, m.args...)...)
-	m.cmd.Stdout, m.cmd.Stderr = log, log
+	cmd := exec.Command(mariadbd, append(args, m.args...)...)
+	cmd.Stdout, cmd.Stderr = log, log
 	// A group of its own keeps Ctrl-C on a terminal from reaching the server
 	// before those who still use it.
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	m.exited = make(chan struct{})
-
-	started := make(chan error, 1)
-	go supervise(m.cmd, started, m.exited)
-	if err := <-started; err != nil {
-		close(m.exited)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if m.run, err = spawn(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", mariadbd, err)
 	}
 	if err := m.awaitReady(); err != nil {
 		return errors.Join(err, m.Kill())
 	}
 	return nil
-}
-
-// supervise starts cmd and waits for its end. It keeps one thread for that,
-// because a parent-death signal is sent when the thread which started the
-// child ends, and the runtime ends threads as it likes.
-func supervise(cmd *exec.Cmd, started chan<- error, exited chan<- struct{}) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := cmd.Start()
-	started <- err
-	if err == nil {
-		// How it ended is of no interest: nobody but us ends it, and a server
-		// that ends by itself is seen by those who use it.
-		_ = cmd.Wait()
-		close(exited)
-	}
 }
 
 func (m *MariaDB) awaitReady() error {
@@ -202,7 +173,7 @@ func (m *MariaDB) awaitReady() error {
 			return nil
 		}
 		select {
-		case <-m.exited:
+		case <-m.run.exited:
 			return fmt.Errorf("mariadbd ended while it started:\n%s", m.logTail())
 		case <-ctx.Done():
 			return fmt.Errorf("mariadbd was not ready within %s: %w\n%s", startTime, err, m.logTail())
