@@ -54,8 +54,8 @@ type Outcome struct {
 	Kind Kind
 
 	// Wait counts from the moment the outcome is settled, in whole seconds.
-	// It belongs to Yielded, Retry, Crashed and Released. A negative wait makes the
-	// task due at once, as in Phorge.
+	// It belongs to Yielded, Retry, Crashed and Released. A negative wait leads
+	// into the past, which makes the task due at once, as in Phorge.
 	Wait time.Duration
 
 	// Reason is for a person who reads the log. It is not stored in Phorge's

@@ -119,9 +119,10 @@ func place(owner string, expires int64) tasks.Place {
 	return tasks.Place{Owner: &owner, Expires: &expires}
 }
 
-// later answers the epoch a wait leads to. No wait leads into the past.
+// later answers the epoch a wait leads to. A negative wait leads into the
+// past, so the task is due at once.
 func later(now int64, wait time.Duration) int64 {
-	return min(now+max(int64(wait/time.Second), 0), math.MaxUint32)
+	return min(max(now+int64(wait/time.Second), 0), math.MaxUint32)
 }
 
 // copied is a row as it leaves the queue: the caller's to change.
