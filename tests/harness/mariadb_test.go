@@ -68,8 +68,7 @@ func TestCommittedRowsSurviveAKill(t *testing.T) {
 	if err := m.CreateNamespace("killed"); err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, m.DSN("killed_worker"))
-	if _, err := db.Exec("INSERT INTO lisk_counter VALUES ('worker_activetask', 7)"); err != nil {
+	if err := m.exec(t.Context(), "killed_worker", "INSERT INTO lisk_counter VALUES ('worker_activetask', 7)"); err != nil {
 		t.Fatal(err)
 	}
 	for _, end := range []struct {
@@ -184,11 +183,9 @@ func TestArgumentsReachTheServerAndAWrongOneIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { m.Stop() })
 	if got := query(t, open(t, m.DSN("")), "SELECT @@max_connections"); got != "42" {
 		t.Errorf("max_connections is %s, want 42", got)
-	}
-	if err := m.Stop(); err != nil {
-		t.Error(err)
 	}
 	if _, err := Start(Options{Args: []string{"--no-such-option"}}); err == nil || !strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("Start answered %v, want the server's complaint about no-such-option", err)

@@ -10,6 +10,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -26,16 +27,18 @@ var shared struct {
 	namespaces int
 }
 
-// Main is the body of a TestMain. It runs the tests, stops the shared server
-// and exits.
+// Main is the body of a TestMain. It runs the tests, ends what they shared and
+// exits.
 func Main(m *testing.M) {
 	shared.main = true
 	code := m.Run()
+	err := endLive()
 	if shared.server != nil {
-		if err := shared.server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "harness: stop the shared server:", err)
-			code = max(code, 1)
-		}
+		err = errors.Join(err, shared.server.Stop())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "harness: end what the tests shared:", err)
+		code = max(code, 1)
 	}
 	os.Exit(code)
 }

@@ -1,0 +1,187 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// reap kills every process whose title carries "-l <instance>", which Phorge
+// gives to its daemons, until there is none, and removes the directory. It
+// waits for the end of its input first: that comes when the Phorge is removed,
+// and also when whoever made it was killed. So daemons, which leave their
+// parent, never stay behind.
+const reap = `cat >/dev/null
+found=yes
+while test "$found"; do
+  found=
+  for process in /proc/[0-9]*; do
+    case "$(tr '\0' ' ' <$process/cmdline) " in
+    *" -l $1 "*) kill -9 "${process#/proc/}" && found=yes ;;
+    esac
+  done 2>/dev/null
+done
+rm -rf "$2"`
+
+func (p *Phorge) startReaper() error {
+	p.reaper = exec.Command("sh", "-c", reap, "reaper", p.instance(), p.dir)
+	var err error
+	if p.reaping, err = p.reaper.StdinPipe(); err != nil {
+		return err
+	}
+	// Out of reach of what ends us, Ctrl-C included.
+	p.reaper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := p.reaper.Start(); err != nil {
+		return fmt.Errorf("start the process that ends daemons: %w", err)
+	}
+	return nil
+}
+
+// Remove ends every process of the Phorge and removes its directory. Its
+// databases go with the server.
+func (p *Phorge) Remove() error {
+	if err := errors.Join(p.reaping.Close(), p.reaper.Wait()); err != nil {
+		return fmt.Errorf("remove the scratch Phorge in %s: %w", p.dir, err)
+	}
+	return nil
+}
+
+// Bin runs a program of Phorge's bin directory and answers what it printed, on
+// stdout and stderr. The error holds it as well.
+func (p *Phorge) Bin(ctx context.Context, name string, args ...string) (string, error) {
+	out, err := p.run(ctx, filepath.Join(p.Root(), "bin", name), args...)
+	if err != nil {
+		return out, fmt.Errorf("bin/%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return out, nil
+}
+
+// Schedule queues n equal tasks through PhabricatorWorker::scheduleTask, each
+// in a transaction of its own as everywhere in Phorge, and answers their ids.
+// Options are those of scheduleTask and may be nil.
+func (p *Phorge) Schedule(ctx context.Context, class string, n int, data, options map[string]any) ([]int64, error) {
+	args := []string{filepath.Join(p.dir, "schedule.php"), p.Root(), class, strconv.Itoa(n)}
+	for _, m := range []map[string]any{data, options} {
+		text := []byte("{}")
+		if m != nil {
+			var err error
+			if text, err = json.Marshal(m); err != nil {
+				return nil, fmt.Errorf("schedule %s: %w", class, err)
+			}
+		}
+		args = append(args, string(text))
+	}
+	out, err := p.run(ctx, "php", args...)
+	if err != nil {
+		return nil, fmt.Errorf("schedule %d tasks of %s: %w\n%s", n, class, err, out)
+	}
+	ids := make([]int64, 0, n)
+	for line := range strings.Lines(out) {
+		id, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("schedule %d tasks of %s: it printed %s", n, class, out)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func (p *Phorge) run(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.Command(program, args...)
+	cmd.Env = p.environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	child, err := spawn(cmd)
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-child.exited:
+		return out.String(), child.err
+	case <-ctx.Done():
+		return out.String(), errors.Join(ctx.Err(), child.kill())
+	}
+}
+
+// environment is ours without what would reach into the configuration of
+// Phorge, and with temporary files where they are removed.
+func (p *Phorge) environment() []string {
+	env := []string{"TMPDIR=" + p.temp()}
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if name != "TMPDIR" && !strings.HasPrefix(name, "PHABRICATOR_") && !strings.HasPrefix(name, "PHUTIL_") {
+			env = append(env, entry)
+		}
+	}
+	return env
+}
+
+// Taskmaster is one stock PhabricatorTaskmasterDaemon, started as the overseer
+// of phd starts it but without an overseer: it is not started again when a
+// temporary failure ends it.
+type Taskmaster struct {
+	process *process
+	log     string
+}
+
+// StartTaskmaster starts a taskmaster.
+func (p *Phorge) StartTaskmaster() (*Taskmaster, error) {
+	log, err := os.CreateTemp(p.dir, "taskmaster-*.log")
+	if err != nil {
+		return nil, fmt.Errorf("start a taskmaster: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command("./exec_daemon.php", "PhabricatorTaskmasterDaemon", "-l", p.instance())
+	cmd.Dir = filepath.Join(p.Root(), "scripts/daemon/exec")
+	cmd.Env = p.environment()
+	// A member of a pool leaves it when it was idle for "down" seconds; the
+	// only one hibernates after fifteen. A test wants it to stay.
+	cmd.Stdin = strings.NewReader(`{"down": 86400}`)
+	cmd.Stdout, cmd.Stderr = log, log
+	// The daemon makes a session of its own and fails when it leads a process
+	// group already, so it gets none from us.
+	child, err := spawn(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("start a taskmaster: %w", err)
+	}
+	return &Taskmaster{process: child, log: log.Name()}, nil
+}
+
+// PID answers the process id, which begins every leaseOwner of the taskmaster.
+func (m *Taskmaster) PID() int { return m.process.cmd.Process.Pid }
+
+// Done is closed when the taskmaster has ended.
+func (m *Taskmaster) Done() <-chan struct{} { return m.process.exited }
+
+// Log answers what the taskmaster printed, its messages to an overseer
+// included.
+func (m *Taskmaster) Log() (string, error) {
+	text, err := os.ReadFile(m.log)
+	return string(text), err
+}
+
+// Kill ends the taskmaster in the middle of what it does.
+func (m *Taskmaster) Kill() error { return m.process.kill() }
+
+// Stop lets the taskmaster finish its task and waits for its end.
+func (m *Taskmaster) Stop() error {
+	if err := m.process.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop taskmaster %d: %w", m.PID(), err)
+	}
+	select {
+	case <-m.process.exited:
+		return nil
+	case <-time.After(stopTime):
+		return errors.Join(fmt.Errorf("taskmaster %d did not stop within %s", m.PID(), stopTime), m.Kill())
+	}
+}

@@ -1,0 +1,54 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// live is the Phorge of this test binary, installed on first use.
+var live struct {
+	phorge  *Phorge
+	err     error
+	skipped []string // names of the tests that had no Phorge
+}
+
+// Live answers the Phorge of this test binary with an empty queue. Where no
+// Phorge is installed the test is skipped, and Main says so at the end. Tests
+// that use it cannot run in parallel.
+func Live(t testing.TB) *Phorge {
+	t.Helper()
+	server := Shared(t)
+	shared.Lock()
+	defer shared.Unlock()
+	if live.phorge == nil && live.err == nil {
+		live.phorge, live.err = InstallPhorge(server, "live")
+	}
+	if errors.Is(live.err, ErrNoPhorge) {
+		live.skipped = append(live.skipped, t.Name())
+		t.Skipf("NOT PROVEN against a real Phorge, because there is none: %v. %s", live.err, getPhorge)
+	}
+	if live.err != nil {
+		t.Fatal(live.err)
+	}
+	if err := live.phorge.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	return live.phorge
+}
+
+const getPhorge = "Clone https://we.phorge.it/source/phorge.git and https://we.phorge.it/source/arcanist.git, " +
+	"install php-cli, php-mysql, php-mbstring and php-curl, and name the two directories in PHORGE_ROOT and ARCANIST_ROOT."
+
+// endLive removes the Phorge of this test binary, or says what was skipped.
+func endLive() error {
+	if live.skipped != nil {
+		fmt.Fprintf(os.Stderr, "harness: SKIPPED, and so not proven: %d tests against a real Phorge (%s). %s\n",
+			len(live.skipped), live.skipped[0], getPhorge)
+	}
+	if live.phorge == nil {
+		return nil
+	}
+	return live.phorge.Remove()
+}

@@ -1,0 +1,200 @@
+package harness
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ErrNoPhorge says that there is no Phorge to test against on this machine.
+var ErrNoPhorge = errors.New("no Phorge checkout")
+
+//go:embed php/GantryLiveWorker.php
+var liveWorker []byte
+
+//go:embed php/schedule.php
+var scheduleScript []byte
+
+// LiveWorker is a taskClass that the scratch Phorge knows besides its own. It
+// takes the data of PhabricatorTestWorker, and doWork "yield" with the seconds
+// in "yield", and leaves a line for every execution: see Executions.
+const LiveWorker = "GantryLiveWorker"
+
+// Phorge is a stock Phorge: a scratch copy of a checkout, with a configuration
+// and a storage of its own. Whatever is started in it ends with it, and with
+// this process.
+type Phorge struct {
+	server    *MariaDB
+	namespace string
+	dir       string
+	reaper    *exec.Cmd
+	reaping   io.Closer // closing it sets the reaper to work
+}
+
+// FindPhorge answers the directories of the installed checkouts: those named by
+// PHORGE_ROOT and ARCANIST_ROOT, else /opt/phorge and /opt/arcanist. The error
+// wraps ErrNoPhorge when neither was named and nothing is there; a named
+// directory that holds no Phorge is an error of its own.
+func FindPhorge() (phorge, arcanist string, err error) {
+	for _, find := range []struct {
+		env, fallback, file string
+		found               *string
+	}{
+		{"PHORGE_ROOT", "/opt/phorge", "scripts/__init_script__.php", &phorge},
+		{"ARCANIST_ROOT", "/opt/arcanist", "support/init/init-script.php", &arcanist},
+	} {
+		dir, named := os.LookupEnv(find.env)
+		if !named {
+			dir = find.fallback
+		}
+		if _, err := os.Stat(filepath.Join(dir, find.file)); err == nil {
+			*find.found = dir
+		} else if named {
+			return "", "", fmt.Errorf("%s names %s, which is no such checkout: %w", find.env, dir, err)
+		} else {
+			return "", "", fmt.Errorf("%w: %s is not set and %s holds none", ErrNoPhorge, find.env, dir)
+		}
+	}
+	return phorge, arcanist, nil
+}
+
+// InstallPhorge makes a Phorge whose storage is in the given namespace of a
+// server. The error wraps ErrNoPhorge as FindPhorge does.
+func InstallPhorge(server *MariaDB, namespace string) (*Phorge, error) {
+	phorge, arcanist, err := FindPhorge()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := exec.LookPath("php"); err != nil {
+		return nil, fmt.Errorf("a Phorge is installed, but no PHP to run it; on Debian and Ubuntu: "+
+			"apt-get install php-cli php-mysql php-mbstring php-curl: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "gantry-phorge-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for a scratch Phorge: %w", err)
+	}
+	p := &Phorge{server: server, namespace: namespace, dir: dir}
+	if err := p.startReaper(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := p.install(phorge, arcanist); err != nil {
+		return nil, errors.Join(fmt.Errorf("install a scratch Phorge: %w", err), p.Remove())
+	}
+	return p, nil
+}
+
+func (p *Phorge) install(phorge, arcanist string) error {
+	if err := errors.Join(
+		copyTree(phorge, p.Root()),
+		copyTree(arcanist, filepath.Join(p.dir, "arcanist")),
+		os.MkdirAll(p.temp(), 0o755)); err != nil {
+		return err
+	}
+	config, err := json.Marshal(map[string]any{
+		"mysql.host":                "127.0.0.1",
+		"mysql.port":                fmt.Sprint(p.server.Port()),
+		"mysql.user":                "root",
+		"mysql.pass":                "",
+		"storage.default-namespace": p.namespace,
+		"phd.taskmasters":           0,
+		"phd.log-directory":         filepath.Join(p.dir, "log"),
+
+		// phd finds daemons by their process title, on the whole machine. The
+		// instance is in that title, and keeps it from touching others.
+		"cluster.instance": p.instance(),
+	})
+	if err != nil {
+		return err
+	}
+	for path, content := range map[string][]byte{
+		"phorge/conf/local/local.json":                 config,
+		"phorge/src/extensions/" + LiveWorker + ".php": liveWorker,
+		"schedule.php": scheduleScript,
+	} {
+		if err := os.WriteFile(filepath.Join(p.dir, path), content, 0o644); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	_, err = p.Bin(ctx, "storage", "upgrade", "--force")
+	return err
+}
+
+// Root answers the directory of the scratch checkout.
+func (p *Phorge) Root() string { return filepath.Join(p.dir, "phorge") }
+
+// DSN answers a go-sql-driver DSN for the worker database.
+func (p *Phorge) DSN() string { return p.server.DSN(p.namespace + "_worker") }
+
+func (p *Phorge) temp() string     { return filepath.Join(p.dir, "tmp") }
+func (p *Phorge) instance() string { return filepath.Base(p.dir) }
+
+// Configure sets options of the scratch configuration, as bin/config set does.
+// PHP processes that already run keep the values they started with.
+func (p *Phorge) Configure(options map[string]any) error {
+	path := filepath.Join(p.Root(), "conf/local/local.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read the scratch configuration: %w", err)
+	}
+	config := map[string]any{}
+	if err := json.Unmarshal(text, &config); err != nil {
+		return fmt.Errorf("read the scratch configuration %s: %w", path, err)
+	}
+	for key, value := range options {
+		config[key] = value
+	}
+	if text, err = json.Marshal(config); err != nil {
+		return fmt.Errorf("write the scratch configuration: %w", err)
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+// Reset empties the worker tables and forgets the executions. The id counter
+// goes on. Nothing may be working on the queue.
+func (p *Phorge) Reset() error {
+	err := p.server.exec(context.Background(), p.namespace+"_worker",
+		"TRUNCATE worker_activetask; TRUNCATE worker_archivetask; TRUNCATE worker_taskdata")
+	if rm := os.Remove(p.executions()); !errors.Is(rm, os.ErrNotExist) {
+		err = errors.Join(err, rm)
+	}
+	if err != nil {
+		return fmt.Errorf("reset the scratch Phorge: %w", err)
+	}
+	return nil
+}
+
+// Execution is one run of a LiveWorker task by a PHP process.
+type Execution struct {
+	ID  int64 // of the task
+	PID int   // of the process
+}
+
+// Executions answers every run of a LiveWorker task since the last Reset, in
+// their order.
+func (p *Phorge) Executions() ([]Execution, error) {
+	text, err := os.ReadFile(p.executions())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read the executions: %w", err)
+	}
+	var all []Execution
+	for line := range strings.Lines(string(text)) {
+		var e Execution
+		if _, err := fmt.Sscan(line, &e.ID, &e.PID); err != nil {
+			return nil, fmt.Errorf("read the executions: line %q: %w", line, err)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func (p *Phorge) executions() string { return filepath.Join(p.Root(), "executions") }
