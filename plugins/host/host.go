@@ -1,0 +1,182 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// Config is what a Host needs.
+type Config struct {
+	// Manifest names the binaries. Required.
+	Manifest *Manifest
+
+	// Log receives what happens to the processes and, line by line, what they
+	// print.
+	Log zerolog.Logger
+
+	// CancelGrace is how long a handler may go on after its context has been
+	// cancelled before its process is killed. 5 s when 0.
+	CancelGrace time.Duration
+
+	// StartTimeout is how long a process may take until it is ready. 10 s
+	// when 0.
+	StartTimeout time.Duration
+
+	// MinBackoff and MaxBackoff bound the wait before a dead process is
+	// started again; it doubles each time and is reset by a minute of good
+	// service. 500 ms and 1 min when 0.
+	MinBackoff, MaxBackoff time.Duration
+}
+
+func (c *Config) defaults() {
+	for _, d := range []struct {
+		value *time.Duration
+		is    time.Duration
+	}{
+		{&c.CancelGrace, 5 * time.Second},
+		{&c.StartTimeout, 10 * time.Second},
+		{&c.MinBackoff, 500 * time.Millisecond},
+		{&c.MaxBackoff, time.Minute},
+	} {
+		if *d.value == 0 {
+			*d.value = d.is
+		}
+	}
+}
+
+// Host runs the binaries of a manifest. It is a tasks.Executor for their
+// classes.
+type Host struct {
+	config    Config
+	processes []*process
+	byClass   map[string]*process
+
+	mu      sync.Mutex
+	started bool
+	closed  bool
+	stop    context.CancelFunc
+	spawner *spawner
+	running sync.WaitGroup
+}
+
+// New answers a host that has started nothing yet.
+func New(c Config) (*Host, error) {
+	if c.Manifest == nil {
+		return nil, errors.New("plugin host: Config.Manifest is missing")
+	}
+	c.defaults()
+	h := &Host{config: c, byClass: map[string]*process{}}
+	for _, plugin := range c.Manifest.Plugins {
+		p := newProcess(plugin, c)
+		h.processes = append(h.processes, p)
+		for class := range plugin.Classes {
+			h.byClass[class] = p
+		}
+	}
+	return h, nil
+}
+
+// Start starts every binary and returns when each is ready or has failed to
+// start once, or when ctx ends. A binary that cannot be started is no error
+// here: it is logged, shows in List, is tried again later, and its classes are
+// not Ready meanwhile. Start can be called once.
+func (h *Host) Start(ctx context.Context) error {
+	if err := h.launchAll(); err != nil {
+		return err
+	}
+	for _, p := range h.processes {
+		select {
+		case <-p.tried:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for handler binary %s to start: %w", p.plugin.Name, ctx.Err())
+		}
+	}
+	return nil
+}
+
+func (h *Host) launchAll() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.started || h.closed {
+		return errors.New("plugin host: started or closed already")
+	}
+	h.started = true
+	h.spawner = newSpawner()
+	life, stop := context.WithCancel(context.Background())
+	h.stop = stop
+	for _, p := range h.processes {
+		h.running.Go(func() { p.supervise(life, h.spawner) })
+	}
+	return nil
+}
+
+// Close stops every process and returns when none is left. Tasks that still
+// run are cut short and answered as released. It can be called any number of
+// times.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	if h.started {
+		h.stop()
+		h.running.Wait()
+		h.spawner.close()
+	}
+	return nil
+}
+
+// Classes answers the classes of the manifest with their settings. Slots is
+// lowered to the concurrency that the handler allows, once it is known.
+func (h *Host) Classes() map[string]Class {
+	classes := map[string]Class{}
+	for name, p := range h.byClass {
+		classes[name] = p.class(name)
+	}
+	return classes
+}
+
+// List answers the state of every process, in the order of the manifest.
+func (h *Host) List() []Status {
+	list := make([]Status, len(h.processes))
+	for i, p := range h.processes {
+		list[i] = p.status()
+	}
+	return list
+}
+
+// Ready reports whether the process that takes the class runs.
+func (h *Host) Ready(class string) bool {
+	p := h.byClass[class]
+	return p != nil && p.link(class) != nil
+}
+
+// Execute runs a task in the process that takes its class. See
+// tasks.Executor; a handler that does not return within Config.CancelGrace
+// after ctx has ended is killed with its whole process.
+func (h *Host) Execute(ctx context.Context, task tasks.Task, require func(time.Duration)) tasks.Outcome {
+	p := h.byClass[task.Class]
+	if p == nil {
+		return released("no handler binary takes class %s", task.Class)
+	}
+	link := p.link(task.Class)
+	if link == nil {
+		return released("handler binary %s is not ready", p.plugin.Name)
+	}
+	return link.execute(ctx, task, require)
+}
+
+// released answers the outcome of a task that never ran, or whose run was cut
+// short by no fault of its own.
+func released(format string, args ...any) tasks.Outcome {
+	return tasks.Outcome{Kind: tasks.Released, Reason: fmt.Sprintf(format, args...)}
+}
