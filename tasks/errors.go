@@ -12,6 +12,10 @@ var (
 	// same call may succeed later.
 	ErrUnavailable = errors.New("store unavailable")
 
+	// ErrSearching: Lease found nothing yet and is not through with looking; the
+	// same call, made again at once, goes on from there. It is no failure.
+	ErrSearching = errors.New("still searching")
+
 	// ErrInvalid: what was given cannot be stored.
 	ErrInvalid = errors.New("invalid")
 

@@ -17,6 +17,10 @@ type Store interface {
 	// Lease takes up to req.Limit due tasks: never-leased ones by (priority,
 	// id), then those whose leaseExpires has passed, oldest first, but with a
 	// share of the batch kept for the latter. An empty answer is no error.
+	//
+	// A call looks at a bounded number of tasks. When all of them have to wait
+	// and there are more to look at, it answers ErrSearching: call again at once.
+	//
 	// The lease of another Gantry is left alone until five seconds after it
 	// expired.
 	Lease(ctx context.Context, req LeaseRequest) ([]Task, error)
