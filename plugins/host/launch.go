@@ -50,7 +50,7 @@ func (p *process) launch(ctx context.Context, s *spawner) (*peer, error) {
 	var socketDir string
 	client := goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  pluginpb.Handshake(),
-		Plugins:          goplugin.PluginSet{pluginpb.ServiceName: service{}},
+		Plugins:          goplugin.PluginSet{pluginpb.ServiceName: pluginpb.Service{}},
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
@@ -104,19 +104,6 @@ func (p *process) connect(ctx context.Context, client *goplugin.Client, kill fun
 		r.limits[h.GetTaskClass()] = int(h.GetConcurrency())
 	}
 	return r, nil
-}
-
-// service is the client side of the one plugin that a handler binary serves.
-type service struct {
-	goplugin.NetRPCUnsupportedPlugin
-}
-
-func (service) GRPCServer(*goplugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("plugin host: serves nothing")
-}
-
-func (service) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
-	return pluginpb.NewHandlersClient(conn), nil
 }
 
 // passedEnv answers the variables that the manifest lets through.

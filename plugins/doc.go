@@ -1,0 +1,37 @@
+// Package plugins is what the author of a handler binary imports: a Go
+// program that executes tasks of Phorge's queue.
+//
+//	func main() {
+//		plugins.Serve(plugins.Handler{
+//			Class:  "AcmeGreetingWorker",
+//			Handle: greet,
+//		})
+//	}
+//
+//	func greet(ctx context.Context, task *plugins.Task) error {
+//		var data struct{ Name string }
+//		if err := task.Decode(&data); err != nil {
+//			return err
+//		}
+//		fmt.Fprintln(os.Stderr, "Hello", data.Name)
+//		return nil
+//	}
+//
+// A Handler answers to a subclass of PhabricatorWorker: Handle to doWork, and
+// MaxRetries, WaitBeforeRetry and RequiredLease to the methods of like names.
+// What Handle returns decides what becomes of the task:
+//
+//	nil              it succeeded; follow-ups given to Task.Queue are queued
+//	Yield(d)         it waits for d; no failure is counted
+//	Fail(err)        it failed for good
+//	Decline(reason)  this one task goes to the fallback of its class
+//	any other error  this attempt failed; the task is tried again later
+//
+// A panic is a failed attempt. What a handler prints, to standard output or
+// standard error, is logged by Gantry. Its context ends when the task is
+// cancelled, when its lease is lost and when Gantry dies; it should return
+// soon after, because its process is killed otherwise.
+//
+// Gantry starts the binary, with an environment that holds only what the
+// manifest passes through. A test needs no Gantry: see Handler.Execute.
+package plugins
