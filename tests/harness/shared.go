@@ -82,17 +82,17 @@ func Namespace(t testing.TB) (dsn string) {
 }
 
 // Eventually waits until a condition holds and fails the test when it does not
-// within half a minute. The condition is asked often, so it should be cheap.
+// within two minutes. The condition is asked often, so it should be cheap.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-deadline.C:
-			t.Fatalf("not within half a minute: %s", what)
+			t.Fatalf("not within two minutes: %s", what)
 		case <-tick.C:
 		}
 	}
