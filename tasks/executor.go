@@ -15,11 +15,13 @@ type Executor interface {
 	// Execute runs one task and answers its outcome. Calls run at the same
 	// time. When ctx ends, Execute stops the work and returns only after
 	// nothing of it runs any more; what it answers then is not settled as
-	// such, the runtime knows why it cancelled.
+	// such, the runtime knows why it cancelled. Only Succeeded still counts,
+	// or work that was done in that moment would be done again.
 	//
 	// require may be called once, before the work begins, with the lease time
 	// that this task needs when it is longer than the one of its class, as
-	// PhabricatorWorker::getRequiredLeaseTime.
+	// PhabricatorWorker::getRequiredLeaseTime. It returns when the store has
+	// extended the lease, or ctx has ended.
 	Execute(ctx context.Context, task Task, require func(lease time.Duration)) Outcome
 }
 
