@@ -24,7 +24,7 @@ import (
 // Gantry.
 type Memory struct {
 	*queue
-	nonce string
+	nonce, host string
 }
 
 // queue is what the processes share: the tables and the counters.
@@ -35,6 +35,7 @@ type queue struct {
 	archived map[int64]tasks.Record
 	made     map[int64]int64 // when an id came to be, for the pickup delay
 	lastID   int64
+	given    []int64 // ids that another store gave out and that this one follows
 	fence    int64
 }
 
@@ -47,7 +48,7 @@ var (
 // NewMemory answers an empty queue. The clock answers the epoch in seconds, as
 // the database's clock does for a real store.
 func NewMemory(clock func() int64) *Memory {
-	return &Memory{nonce: "memory", queue: &queue{
+	return &Memory{nonce: "memory", host: "model", queue: &queue{
 		clock:    clock,
 		active:   map[int64]tasks.Task{},
 		archived: map[int64]tasks.Record{},
@@ -57,7 +58,9 @@ func NewMemory(clock func() int64) *Memory {
 
 // Process answers another Gantry process on the same queue. The nonce tells it
 // from the others: lower-case letters and digits.
-func (m *Memory) Process(nonce string) *Memory { return &Memory{queue: m.queue, nonce: nonce} }
+func (m *Memory) Process(nonce string) *Memory {
+	return &Memory{queue: m.queue, nonce: nonce, host: m.host}
+}
 
 // enter begins a call: all calls happen one after the other.
 func (m *Memory) enter(ctx context.Context) (leave func(), err error) {
@@ -88,9 +91,8 @@ func (m *Memory) insert(news []tasks.NewTask, priority int) ([]int64, error) {
 	now := m.clock()
 	var ids []int64
 	for _, n := range news {
-		m.lastID++
 		task := tasks.Task{
-			ID:            m.lastID,
+			ID:            m.nextID(),
 			Class:         n.Class,
 			Data:          bytes.Clone(n.Data),
 			Priority:      priority,
@@ -110,6 +112,14 @@ func (m *Memory) insert(news []tasks.NewTask, priority int) ([]int64, error) {
 		ids = append(ids, task.ID)
 	}
 	return ids, nil
+}
+
+func (m *Memory) nextID() int64 {
+	m.lastID++
+	if len(m.given) > 0 {
+		m.lastID, m.given = m.given[0], m.given[1:]
+	}
+	return m.lastID
 }
 
 // place is the lease columns with both of them set. An epoch that the column

@@ -102,10 +102,10 @@ func (m *Memory) take(task tasks.Task, leaseTime time.Duration) tasks.Task {
 	lease := tasks.Lease{
 		Fence:   m.fence,
 		Crashes: m.crashes(task.Place),
-		Expires: later(m.clock(), leaseTime),
+		Expires: m.clock() + leaseSeconds(leaseTime),
 		Prior:   task.Place,
 	}
-	lease.Owner = tasks.Owner{Fence: m.fence, Crashes: lease.Crashes, Nonce: m.nonce, Host: "model"}.String()
+	lease.Owner = tasks.Owner{Fence: m.fence, Crashes: lease.Crashes, Nonce: m.nonce, Host: m.host}.String()
 	task.Place = place(lease.Owner, lease.Expires)
 	m.active[task.ID] = task
 	task = copied(task)
@@ -147,17 +147,16 @@ func (m *Memory) renew(r tasks.Renewal) tasks.Renewed {
 	}
 	now := m.clock()
 	answer := tasks.Renewed{ID: r.ID, Revived: task.Expires == nil || *task.Expires <= now}
-	left := time.Duration(0)
-	if !answer.Revived {
-		left = time.Duration(*task.Expires-now) * time.Second
-	}
-	if left < r.LeaseTime*2/3 {
-		task.Place = place(r.Owner, later(now, r.LeaseTime))
+	if task.Expires == nil || time.Duration(*task.Expires-now)*time.Second < r.LeaseTime*2/3 {
+		task.Place = place(r.Owner, now+leaseSeconds(r.LeaseTime))
 		m.active[r.ID] = task
 	}
 	answer.Expires = *task.Expires
 	return answer
 }
+
+// leaseSeconds rounds up: no lease is shorter than asked.
+func leaseSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // held answers the active row when it carries the owner.
 func (m *Memory) held(id int64, owner string) (tasks.Task, bool) {

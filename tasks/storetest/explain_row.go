@@ -1,0 +1,322 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// row is what the checker knows of a task at one point of an order of calls.
+type row struct {
+	is      condition
+	owner   string
+	unowned bool  // leaseOwner is NULL
+	expires int64 // or unknown, or never
+	result  int   // of an archived row
+}
+
+type condition string
+
+const (
+	absent   condition = "not queued"
+	active   condition = "active"
+	archived condition = "archived"
+
+	// wild: anything may have become of the row.
+	wild condition = "anywhere"
+)
+
+const (
+	unknown = -1 // an epoch that the history does not tell
+	never   = -2 // leaseExpires is NULL
+)
+
+// stranger is the owner of a lease whose call was never answered.
+const stranger = "a lease that no answer names"
+
+func (r row) String() string {
+	switch {
+	case r.is == archived:
+		return fmt.Sprintf("archived with result %d under %s", r.result, r.owner)
+	case r.is == active && r.unowned:
+		return fmt.Sprintf("active without owner until %d", r.expires)
+	case r.is == active:
+		return fmt.Sprintf("active under %s until %d", r.owner, r.expires)
+	}
+	return string(r.is)
+}
+
+func placed(p tasks.Place) row {
+	r := row{is: active, unowned: p.Owner == nil, expires: never}
+	if p.Owner != nil {
+		r.owner = *p.Owner
+	}
+	if p.Expires != nil {
+		r.expires = *p.Expires
+	}
+	return r
+}
+
+func (r row) heldBy(owner string) bool { return r.is == active && !r.unowned && r.owner == owner }
+
+// read turns a call into operations on its tasks.
+func (c *checker) read(call call) {
+	if call.refused {
+		return
+	}
+	switch call.Op {
+	case OpEnqueue:
+		c.readEnqueue(call)
+	case OpLease:
+		c.readLease(call)
+	case OpRenew:
+		c.readRenew(call)
+	case OpSettle:
+		c.readSettle(call)
+	case OpDisturb:
+		c.readDisturb(call)
+	}
+}
+
+func (c *checker) add(id int64, call call, apply func(row) (row, *refusal)) {
+	c.ops[id] = append(c.ops[id], op{start: call.At, end: call.end, optional: !call.answered, apply: apply})
+}
+
+func (c *checker) readEnqueue(call call) {
+	if !call.answered {
+		return // no id is known; claim looks for the rows
+	}
+	for i, item := range call.answers {
+		c.queued(item.ID, call, call.Items[i])
+	}
+}
+
+// queued is a task, or a follow-up, whose id was answered.
+func (c *checker) queued(id int64, call call, asked Item) {
+	c.known[id] = asked
+	c.add(id, call, func(r row) (row, *refusal) {
+		if r.is != absent && r.is != wild {
+			return r, refuse(TaskFromNowhere, "it was queued while it was %s", r)
+		}
+		if asked.Delayed {
+			return row{is: active, owner: tasks.DelayOwner, expires: unknown}, nil
+		}
+		return row{is: active, unowned: true, expires: never}, nil
+	})
+}
+
+func (c *checker) readLease(call call) {
+	if !call.answered {
+		c.leasedUnknown = min(c.leasedUnknown, call.At)
+		return
+	}
+	for _, item := range call.answers {
+		if at, seen := c.owners[item.Lease.Owner]; seen && at != call.At {
+			c.violate(OwnerReused, item.ID, "two calls of Lease answered %s", item.Lease.Owner)
+		}
+		c.owners[item.Lease.Owner] = call.At
+		c.add(item.ID, call, func(r row) (row, *refusal) { return c.leased(r, item, call) })
+	}
+}
+
+// leased checks a lease against the row it was taken from. The database's time
+// at the lease follows from its end.
+func (c *checker) leased(r row, item Item, call call) (row, *refusal) {
+	prior, taken := placed(item.Lease.Prior), placed(place(item.Lease.Owner, item.Lease.Expires))
+	switch {
+	case r.is == absent:
+		return r, refuse(TaskFromNowhere, "it was leased before it was queued")
+	case r.is == archived:
+		return r, refuse(LeasedEnded, "%s leased it while it was %s", item.Lease.Owner, r)
+	case r.is == active && (r.unowned != prior.unowned || r.owner != prior.owner):
+		if c.takenByStranger(prior.owner, call.end) {
+			break
+		}
+		return r, refuse(overtaken(r), "%s took it from a row that was %s, while it was %s", item.Lease.Owner, prior, r)
+	case r.is == active && r.expires != unknown && r.expires != prior.expires && !c.renewedUnanswered(r.owner, call.end):
+		return r, refuse(PlaceUnexplained, "%s took it from a row that was %s, while it was %s", item.Lease.Owner, prior, r)
+	}
+	now := item.Lease.Expires - leaseSeconds(item.LeaseTime)
+	if !due(item.Lease.Prior, now) {
+		return r, refuse(overtaken(prior), "%s took it at %d from a row that was %s", item.Lease.Owner, now, prior)
+	}
+	return taken, nil
+}
+
+// overtaken names what leasing a row that is not due means.
+func overtaken(r row) Rule {
+	if !r.unowned && leased(tasks.Place{Owner: &r.owner}) {
+		return LeasedLive
+	}
+	return LeasedEarly
+}
+
+// takenByStranger reports whether an owner can belong to a lease call that was
+// never answered.
+func (c *checker) takenByStranger(owner string, before int64) bool {
+	_, named := c.owners[owner]
+	return isGantry(owner) && !named && c.leasedUnknown < before
+}
+
+func (c *checker) renewedUnanswered(owner string, before int64) bool {
+	since, ok := c.renewedUnknown[owner]
+	return ok && since < before
+}
+
+func (c *checker) readRenew(call call) {
+	for i, asked := range call.Items {
+		if !call.answered {
+			if since, ok := c.renewedUnknown[asked.Owner]; !ok || call.At < since {
+				c.renewedUnknown[asked.Owner] = call.At
+			}
+			continue
+		}
+		answer := call.answers[i]
+		c.add(asked.ID, call, func(r row) (row, *refusal) {
+			if answer.Lost {
+				return c.calledLost(r, asked.Owner, call)
+			}
+			if r.is != wild && !r.heldBy(asked.Owner) {
+				return r, refuse(RenewedUnheld, "%s renewed it while it was %s", asked.Owner, r)
+			}
+			return row{is: active, owner: asked.Owner, expires: answer.Expires}, nil
+		})
+	}
+}
+
+// calledLost checks an answer that says that a lease is lost.
+func (c *checker) calledLost(r row, owner string, call call) (row, *refusal) {
+	if !r.heldBy(owner) {
+		return r, nil
+	}
+	if c.leasedUnknown < call.end {
+		return row{is: active, owner: stranger, expires: unknown}, nil
+	}
+	return r, refuse(HeldRefused, "the lease %s was called lost while it held the task", owner)
+}
+
+func (c *checker) readSettle(call call) {
+	for i, asked := range call.Items {
+		if call.answered && call.answers[i].Refused != "" {
+			continue
+		}
+		if !call.answered && c.unansweredBefore(asked) {
+			continue
+		}
+		c.add(asked.ID, call, func(r row) (row, *refusal) {
+			if call.answered && call.answers[i].Lost {
+				return c.settledLost(r, asked, call)
+			}
+			return settled(r, asked)
+		})
+		if call.answered {
+			for n, child := range call.answers[i].FollowUps {
+				c.queued(child.ID, call, asked.FollowUps[n])
+			}
+		}
+	}
+}
+
+// unansweredBefore reports whether the same settlement was asked before and
+// not answered either. Whoever repeats it in vain adds nothing to explain.
+func (c *checker) unansweredBefore(asked Item) bool {
+	key := fmt.Sprint(asked.ID, asked.Owner, asked.Kind)
+	before := c.settledUnknown[key]
+	c.settledUnknown[key] = true
+	return before
+}
+
+// settled checks a settlement that was accepted, also one that repeats what
+// had taken effect.
+func settled(r row, asked Item) (row, *refusal) {
+	next := left(asked)
+	switch {
+	case r.is == wild, r.heldBy(asked.Owner):
+		return next, nil
+	case repeats(r, next):
+		return r, nil
+	case r.is == archived:
+		return r, refuse(SettledTwice, "%s settled it as %s while it was %s", asked.Owner, asked.Kind, r)
+	}
+	return r, refuse(SettledUnheld, "%s settled it as %s while it was %s", asked.Owner, asked.Kind, r)
+}
+
+func (c *checker) settledLost(r row, asked Item, call call) (row, *refusal) {
+	if repeats(r, left(asked)) {
+		return r, refuse(HeldRefused, "%s settled it as %s, which had taken effect and was called lost", asked.Owner, asked.Kind)
+	}
+	return c.calledLost(r, asked.Owner, call)
+}
+
+// left is the row that a settlement leaves. When a wait begins, the history
+// does not tell.
+func left(asked Item) row {
+	if result := resultOf(asked.Kind); result >= 0 {
+		return row{is: archived, owner: asked.Owner, result: result}
+	}
+	r := placed(after(*asked.Lease, tasks.Outcome{Kind: asked.Kind, Wait: asked.Wait}, 0))
+	if asked.Kind != tasks.Released || asked.Wait > 0 {
+		r.expires = unknown
+	}
+	return r
+}
+
+// repeats reports whether a row carries the proof that a settlement took
+// effect: the owner in the archive, or a fence.
+func repeats(r, left row) bool {
+	return r.is == left.is && r.owner == left.owner && r.result == left.result &&
+		r.unowned == left.unowned && strings.Contains(left.owner, ":")
+}
+
+func (c *checker) readDisturb(call call) {
+	if len(call.Items) == 0 {
+		c.swept = append(c.swept, call)
+	}
+	for _, item := range call.Items {
+		c.disturbed[item.ID] = true
+		c.add(item.ID, call, func(row) (row, *refusal) { return row{is: wild}, nil })
+	}
+}
+
+// sweeps are the disturbances of all expiries, for one task.
+func (c *checker) sweeps() []op {
+	var ops []op
+	for _, call := range c.swept {
+		ops = append(ops, op{start: call.At, end: call.end, optional: !call.answered, apply: func(r row) (row, *refusal) {
+			if r.is == active && r.expires != never {
+				r.expires = unknown
+			}
+			return r, nil
+		}})
+	}
+	return ops
+}
+
+// observed is the row as it was found in the end.
+func (c *checker) observed(id int64) op {
+	record, ok := c.final[id]
+	found := row{is: absent}
+	if ok {
+		found = placed(record.Place)
+		if record.Archive != nil {
+			found.is, found.result = archived, record.Result
+		}
+	}
+	return op{start: math.MaxInt64, end: math.MaxInt64, apply: func(r row) (row, *refusal) {
+		switch {
+		case r.is == wild:
+			return r, nil
+		case found.is == absent && r.is != absent:
+			return r, refuse(TaskLost, "it is in neither table and was %s", r)
+		case found.is == active && r.is == active && r.owner != found.owner && c.takenByStranger(found.owner, math.MaxInt64):
+			return r, nil
+		case found.is == active && r.is == archived:
+			return r, refuse(PlaceUnexplained, "it is %s and was %s", found, r)
+		case found.is != r.is, found.owner != r.owner, found.unowned != r.unowned, found.result != r.result:
+			return r, refuse(PlaceUnexplained, "it is %s and was %s", found, r)
+		}
+		return r, nil
+	}}
+}
