@@ -46,14 +46,13 @@ type child struct {
 	first  string // the first line on stdout
 }
 
-// newChild prepares the process of an open binary. cmd carries the
-// environment.
-func newChild(path string, binary *os.File, env []string, c *capture, s *spawner) *child {
+// newChild prepares the process of an open binary. Its environment is set
+// before it is started.
+func newChild(path string, binary *os.File, c *capture, s *spawner) *child {
 	ch := &child{path: path, capture: c, spawner: s, done: make(chan struct{})}
 	ch.cmd = &exec.Cmd{
 		Path: "/proc/self/fd/" + strconv.Itoa(int(binary.Fd())),
 		Args: []string{path},
-		Env:  env,
 		SysProcAttr: &syscall.SysProcAttr{
 			Setpgid: true,
 			// The SDK answers SIGTERM by ending, but only when its parent has
@@ -81,14 +80,11 @@ func (c *child) Start(context.Context) error {
 	}
 	defer stderrIn.Close()
 	c.cmd.Stdout, c.cmd.Stderr = stdoutIn, stderrIn
-	if err := c.spawner.run(c.cmd.Start); err != nil {
+	if err := c.spawner.run(c.fork); err != nil {
 		stdout.Close()
 		stderr.Close()
 		return fmt.Errorf("start %s: %w", c.path, err)
 	}
-	c.mu.Lock()
-	c.pid = c.cmd.Process.Pid
-	c.mu.Unlock()
 
 	var output sync.WaitGroup
 	output.Go(func() { c.readStdout(stdout) })
@@ -104,6 +100,20 @@ func (c *child) Start(context.Context) error {
 		c.silenceIn.Close()
 		close(c.done)
 	}()
+	return nil
+}
+
+func (c *child) fork() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.killed {
+		return errors.New("stopped before it began")
+	}
+	if err := c.cmd.Start(); err != nil {
+		return err
+	}
+	c.pid = c.cmd.Process.Pid
+	c.capture.log = c.capture.log.With().Int("pid", c.pid).Logger()
 	return nil
 }
 
@@ -145,14 +155,15 @@ func (c *child) reap() {
 	c.reaped = true
 }
 
-// Kill kills the whole process group, unless the process is gone.
+// Kill kills the whole process group, unless the process is gone. A process
+// that has not started will not.
 func (c *child) Kill(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.killed = true
 	if c.pid == 0 || c.reaped {
 		return nil
 	}
-	c.killed = true
 	return unix.Kill(-c.pid, unix.SIGKILL)
 }
 

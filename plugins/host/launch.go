@@ -46,7 +46,7 @@ func (p *process) launch(ctx context.Context, s *spawner) (*peer, error) {
 		return nil, err
 	}
 
-	var ch *child
+	ch := newChild(p.plugin.Path, binary, &capture{log: p.log, now: time.Now}, s)
 	var socketDir string
 	client := goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  pluginpb.Handshake(),
@@ -63,7 +63,7 @@ func (p *process) launch(ctx context.Context, s *spawner) (*peer, error) {
 		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			socketDir = dir
-			ch = newChild(p.plugin.Path, binary, append(cmd.Env, p.passedEnv()...), p.newCapture(), s)
+			ch.cmd.Env = append(cmd.Env, p.passedEnv()...)
 			return ch, nil
 		},
 	})
@@ -71,21 +71,20 @@ func (p *process) launch(ctx context.Context, s *spawner) (*peer, error) {
 	// nothing is left over, however the two processes end.
 	defer func() { os.RemoveAll(socketDir) }()
 
-	r, err := p.connect(ctx, client, func() { ch.Kill(ctx) })
+	r, err := p.connect(ctx, client, ch)
 	if err != nil {
 		client.Kill()
 		return nil, explain(p.plugin, ch, err)
 	}
-	r.child = ch
 	return r, nil
 }
 
 // connect shakes hands and asks the process what it can do. The end of ctx
 // kills it.
-func (p *process) connect(ctx context.Context, client *goplugin.Client, kill func()) (*peer, error) {
+func (p *process) connect(ctx context.Context, client *goplugin.Client, ch *child) (*peer, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.StartTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, kill)()
+	defer context.AfterFunc(ctx, func() { _ = ch.Kill(ctx) })()
 	protocol, err := client.Client()
 	if err != nil {
 		return nil, err
@@ -94,7 +93,7 @@ func (p *process) connect(ctx context.Context, client *goplugin.Client, kill fun
 	if err != nil {
 		return nil, err
 	}
-	r := &peer{client: client, service: raw.(pluginpb.HandlersClient), limits: map[string]int{}}
+	r := &peer{child: ch, client: client, service: raw.(pluginpb.HandlersClient), limits: map[string]int{}}
 	description, err := r.service.Describe(ctx, &pluginpb.DescribeRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("ask what it can do: %w", err)
@@ -142,7 +141,7 @@ func checkSocketDir(dir string) error {
 // explain makes of a failed start something an administrator can act on. The
 // process is dead.
 func explain(plugin Plugin, ch *child, err error) error {
-	if ch == nil || ch.ID() == "" {
+	if ch.ID() == "" {
 		return err
 	}
 	first := ch.firstLine()
@@ -160,10 +159,6 @@ func explain(plugin Plugin, ch *child, err error) error {
 		return fmt.Errorf("%s was stopped while it started", plugin.Path)
 	}
 	return fmt.Errorf("%s was not ready in time: %w%s", plugin.Path, err, ch.capture.lastLines())
-}
-
-func (p *process) newCapture() *capture {
-	return &capture{log: p.log, now: time.Now}
 }
 
 // lacks answers why the process cannot take a class, or "".

@@ -133,9 +133,12 @@ func parseManifest(content []byte) (*Manifest, error) {
 	return &m, m.checkUnique()
 }
 
-// unknownField matches what the YAML library says of a key it does not know,
-// in terms of Go types that mean nothing to an administrator.
-var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+// What the YAML library says in terms of Go types, which mean nothing to an
+// administrator.
+var (
+	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	noDuration   = regexp.MustCompile("cannot unmarshal !!\\S+ `(.*)` into time.Duration")
+)
 
 func plainYAMLError(err error) error {
 	var typed *yaml.TypeError
@@ -144,7 +147,8 @@ func plainYAMLError(err error) error {
 	}
 	lines := make([]string, len(typed.Errors))
 	for i, line := range typed.Errors {
-		lines[i] = unknownField.ReplaceAllString(line, `unknown key "$1"`)
+		line = unknownField.ReplaceAllString(line, `unknown key "$1"`)
+		lines[i] = noDuration.ReplaceAllString(line, "$1 is no duration; give it with a unit, as 30s")
 	}
 	return errors.New(strings.Join(lines, "; "))
 }
@@ -179,13 +183,13 @@ func (c Class) check() error {
 	case c.Slots < 0:
 		return fmt.Errorf("slots %d must be 1 or more", c.Slots)
 	case c.Lease != 0 && c.Lease < time.Second:
-		return fmt.Errorf("lease %v is less than a second; give it with a unit, as 60s", c.Lease)
+		return fmt.Errorf("lease %v is less than a second", c.Lease)
 	case c.Deadline != 0 && c.Deadline < time.Second:
-		return fmt.Errorf("deadline %v is less than a second; give it with a unit, as 10m", c.Deadline)
+		return fmt.Errorf("deadline %v is less than a second", c.Deadline)
 	case c.MaxRetries != nil && *c.MaxRetries < 0:
 		return fmt.Errorf("max_retries %d must be 0 or more", *c.MaxRetries)
 	case c.Wait != nil && *c.Wait != 0 && *c.Wait < time.Second:
-		return fmt.Errorf("wait %v is less than a second; give it with a unit, as 30s", *c.Wait)
+		return fmt.Errorf("wait %v is less than a second", *c.Wait)
 	case c.Fallback != "" && c.Fallback != Hold && c.Fallback != PHP:
 		return fmt.Errorf("fallback %q must be %q or %q", c.Fallback, Hold, PHP)
 	}

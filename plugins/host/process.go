@@ -74,7 +74,7 @@ func (p *process) run(ctx context.Context, s *spawner) error {
 		return err
 	}
 	l := newLink(r, p.plugin, p.config.CancelGrace)
-	p.log.Info().Str("pid", r.child.ID()).Str("sdk", r.sdk).Msg("handler binary is ready")
+	p.log.Info().Int("pid", r.child.pid).Str("sdk", r.sdk).Msg("handler binary is ready")
 	p.warnOfMissing(r)
 	p.enter(Ready, l, nil)
 	return l.serve(ctx, func() { p.enter(Draining, l, nil) })
