@@ -21,7 +21,7 @@ var rooms = map[string][]string{
 	"tasks/runtime":   {"tasks"},
 	"tasks/storetest": {"tasks"},
 
-	"plugins/pluginpb": {},
+	"plugins/pluginpb": {"tasks"},
 	"plugins":          {"tasks", "plugins/pluginpb"},
 	"plugins/host":     {"tasks", "plugins", "plugins/pluginpb"},
 

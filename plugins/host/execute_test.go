@@ -92,7 +92,7 @@ func TestB08AClassThatNoBinaryTakesIsReleased(t *testing.T) {
 		}
 		want(t, run(t.Context(), h, class, nil), tasks.Released, "")
 	}
-	if text := "the binary has no handler for class Elsewhere; it handles Alone, Do, Limited"; !strings.Contains(log.String(), text) {
+	if text := "the binary has no handler for class Elsewhere; it handles Alone, Do, Limited, Nothing"; !strings.Contains(log.String(), text) {
 		t.Errorf("the log does not say %q:\n%s", text, log)
 	}
 }

@@ -191,3 +191,11 @@ func TestTheEnvironmentIsClean(t *testing.T) {
 	want(t, run(t.Context(), h, "Do", map[string]any{"do": "environment"}), tasks.Failed,
 		"GANTRY_HANDLERS PLUGIN_CLIENT_CERT PLUGIN_MAX_PORT PLUGIN_MIN_PORT PLUGIN_PROTOCOL_VERSIONS PLUGIN_UNIX_SOCKET_DIR TZ and TZ is Antarctica/Troll")
 }
+
+func TestAHandlerBinaryStartedByHandSaysWhatItIs(t *testing.T) {
+	byHand := exec.Command(handler)
+	out, err := byHand.CombinedOutput()
+	if byHand.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "this program executes tasks of Alone, Do, Limited, Nothing; it is started by Gantry") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -83,7 +83,7 @@ func manifestOf(t testing.TB, path string) *Manifest {
 		Path:    path,
 		SHA256:  digest,
 		Env:     []string{"HANDLER_START", "GORACE"},
-		Classes: map[string]Class{"Do": {}, "Alone": {}, "Limited": {}},
+		Classes: map[string]Class{"Do": {}, "Alone": {}, "Limited": {}, "Nothing": {}},
 	}}}
 }
 

@@ -50,6 +50,7 @@ func main() {
 	}
 	plugins.Serve(
 		plugins.Handler{Class: "Do", Handle: do, RequiredLease: lease},
+		plugins.Handler{Class: "Nothing", Handle: func(context.Context, *plugins.Task) error { return nil }},
 		plugins.Handler{Class: "Alone", Handle: do, Concurrency: 1},
 		plugins.Handler{Class: "Limited", Handle: do,
 			MaxRetries:      func(*plugins.Task) int { return 2 },
