@@ -69,6 +69,9 @@ func (h Handler) Execute(ctx context.Context, task tasks.Task, require func(leas
 				require(lease)
 			}
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		began := time.Now()
 		defer func() { took = time.Since(began) }()
 		return h.Handle(ctx, t)

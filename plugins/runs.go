@@ -16,8 +16,14 @@ type runs struct {
 	server *server
 	outbox *pluginpb.Outbox[report]
 
-	mu      sync.Mutex
-	cancels map[uint64]context.CancelFunc
+	mu   sync.Mutex
+	runs map[uint64]*run
+}
+
+// run is a task that is being executed.
+type run struct {
+	cancel context.CancelFunc
+	leased chan struct{} // closed when the lease that it required is there
 }
 
 // report is something to tell the host: one of the two.
@@ -30,9 +36,9 @@ type report struct {
 // host's business: it sends no more than the handler allows.
 func (r *runs) start(ctx context.Context, task *pluginpb.Task) {
 	ctx, cancel := context.WithCancel(ctx)
-	run := task.GetRun()
+	id, this := task.GetRun(), &run{cancel: cancel, leased: make(chan struct{})}
 	r.mu.Lock()
-	r.cancels[run] = cancel
+	r.runs[id] = this
 	r.mu.Unlock()
 	r.server.running.Go(func() {
 		// A handler that calls runtime.Goexit never comes back; this is what
@@ -41,12 +47,16 @@ func (r *runs) start(ctx context.Context, task *pluginpb.Task) {
 		defer func() {
 			cancel()
 			r.mu.Lock()
-			delete(r.cancels, run)
+			delete(r.runs, id)
 			r.mu.Unlock()
-			r.outbox.Put(report{outcome: pluginpb.FromOutcome(run, outcome)})
+			r.outbox.Put(report{outcome: pluginpb.FromOutcome(id, outcome)})
 		}()
 		outcome = r.server.handler(task).Execute(ctx, task.Vocabulary(), func(lease time.Duration) {
-			r.outbox.Put(report{lease: &pluginpb.LeaseRequired{Run: run, LeaseMs: lease.Milliseconds()}})
+			r.outbox.Put(report{lease: &pluginpb.LeaseRequired{Run: id, LeaseMs: lease.Milliseconds()}})
+			select {
+			case <-this.leased:
+			case <-ctx.Done():
+			}
 		})
 	})
 }
@@ -71,13 +81,19 @@ func (s *server) handler(task *pluginpb.Task) Handler {
 	return h
 }
 
-// cancel ends the contexts of runs. Those that it does not find have ended.
-func (r *runs) cancel(ids []uint64) {
+// control does what the host says about runs. Those that are not found have
+// ended.
+func (r *runs) control(dispatch *pluginpb.Dispatch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, id := range ids {
-		if cancel := r.cancels[id]; cancel != nil {
-			cancel()
+	for _, id := range dispatch.GetLeased() {
+		if this := r.runs[id]; this != nil {
+			close(this.leased)
+		}
+	}
+	for _, id := range dispatch.GetCancels() {
+		if this := r.runs[id]; this != nil {
+			this.cancel()
 		}
 	}
 }

@@ -34,11 +34,7 @@ func (s *server) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginpb
 func (s *server) Run(stream grpc.BidiStreamingServer[pluginpb.Dispatch, pluginpb.Report]) error {
 	s.attached()
 	defer s.left()
-	r := &runs{
-		server:  s,
-		outbox:  pluginpb.NewOutbox[report](),
-		cancels: map[uint64]context.CancelFunc{},
-	}
+	r := &runs{server: s, outbox: pluginpb.NewOutbox[report](), runs: map[uint64]*run{}}
 	go r.send(stream)
 	for {
 		dispatch, err := stream.Recv()
@@ -48,7 +44,7 @@ func (s *server) Run(stream grpc.BidiStreamingServer[pluginpb.Dispatch, pluginpb
 		for _, task := range dispatch.GetTasks() {
 			r.start(stream.Context(), task)
 		}
-		r.cancel(dispatch.GetCancels())
+		r.control(dispatch)
 	}
 }
 

@@ -2,7 +2,10 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,14 +67,36 @@ func TestTheAdministratorsRetryPolicyReplacesTheHandlers(t *testing.T) {
 	want(t, h.Execute(t.Context(), task, nil), tasks.Failed, "more than the 5 retries")
 }
 
-func TestATaskCanRequireALongerLease(t *testing.T) {
+func TestB17WorkBeginsWhenTheRequiredLeaseIsThere(t *testing.T) {
 	h, _ := startReady(t, Config{Manifest: manifest(t, "")})
-	required := make(chan time.Duration, 1)
-	task := tasks.Task{ID: 7, Class: "Do", Data: []byte(`{"do":"need a lease"}`)}
-	got := h.Execute(t.Context(), task, func(lease time.Duration) { required <- lease })
+	began := filepath.Join(t.TempDir(), "began")
+	task := tasks.Task{ID: 7, Class: "Do", Data: fmt.Appendf(nil, `{"do":"need a lease","started":%q}`, began)}
+	var required time.Duration
+	got := h.Execute(t.Context(), task, func(lease time.Duration) {
+		required = lease
+		run(t.Context(), h, "Do", map[string]any{"do": "succeed"}) // the stream goes on meanwhile
+		if _, err := os.Stat(began); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the work began before the lease was there: %v", err)
+		}
+	})
 	want(t, got, tasks.Succeeded, "")
-	if lease := <-required; lease != time.Hour {
-		t.Fatalf("required %v", lease)
+	if _, err := os.Stat(began); err != nil || required != time.Hour {
+		t.Errorf("required %v; %v", required, err)
+	}
+}
+
+func TestATaskThatIsCancelledWhileItWaitsForItsLeaseDoesNotBegin(t *testing.T) {
+	h, _ := startReady(t, Config{Manifest: manifest(t, "")})
+	began := filepath.Join(t.TempDir(), "began")
+	task := tasks.Task{ID: 7, Class: "Do", Data: fmt.Appendf(nil, `{"do":"need a lease","started":%q}`, began)}
+	ctx, cancel := context.WithCancel(t.Context())
+	got := h.Execute(ctx, task, func(time.Duration) {
+		cancel()
+		<-ctx.Done()
+	})
+	want(t, got, tasks.Retry, "context canceled")
+	if _, err := os.Stat(began); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the work began: %v", err)
 	}
 }
 

@@ -38,11 +38,19 @@ const (
 	stopped               // the host is closing
 )
 
-// order is something to tell the process: run a call, or cancel it.
+// order is something to tell the process about a call.
 type order struct {
 	*call
-	cancel bool
+	what command
 }
+
+type command int
+
+const (
+	tellTask   command = iota
+	tellLeased         // the lease that it required is there
+	tellCancel
+)
 
 // call is one task that Execute was called with.
 type call struct {
@@ -101,6 +109,9 @@ func (l *link) execute(ctx context.Context, task tasks.Task, require func(time.D
 			return outcome
 		case lease := <-c.lease:
 			require(lease)
+			if ctx.Err() == nil {
+				l.outbox.Put(order{c, tellLeased})
+			}
 		case <-ctx.Done():
 			return l.cancel(c)
 		}
@@ -132,7 +143,7 @@ func (l *link) call(task tasks.Task) *call {
 	if policy.Wait != nil {
 		c.task.RetryWaitMs = new(policy.Wait.Milliseconds())
 	}
-	l.outbox.Put(order{call: c})
+	l.outbox.Put(order{c, tellTask})
 	return c
 }
 
@@ -145,7 +156,7 @@ func (l *link) cancel(c *call) tasks.Outcome {
 		l.mu.Unlock()
 		return released("cancelled before it started")
 	}
-	l.outbox.Put(order{call: c, cancel: true})
+	l.outbox.Put(order{c, tellCancel})
 	grace := time.NewTimer(l.grace)
 	defer grace.Stop()
 	select {

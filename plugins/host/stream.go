@@ -83,8 +83,10 @@ func fill(orders []order) (*pluginpb.Dispatch, []order) {
 	message, size := &pluginpb.Dispatch{}, 0
 	for i, o := range orders {
 		switch {
-		case o.cancel:
+		case o.what == tellCancel:
 			message.Cancels = append(message.Cancels, o.task.Run)
+		case o.what == tellLeased:
+			message.Leased = append(message.Leased, o.task.Run)
 		case size > 0 && size+len(o.task.Data) > pluginpb.MaxBatch:
 			return message, orders[i:]
 		case o.fate.CompareAndSwap(unsent, sent):

@@ -229,7 +229,9 @@ type Dispatch struct {
 	Tasks []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// Runs whose context is to be cancelled. Unknown ones are ignored: they
 	// have ended, and their outcome is on its way.
-	Cancels       []uint64 `protobuf:"varint,2,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	Cancels []uint64 `protobuf:"varint,2,rep,packed,name=cancels,proto3" json:"cancels,omitempty"`
+	// Runs whose LeaseRequired has been met: their work may begin.
+	Leased        []uint64 `protobuf:"varint,3,rep,packed,name=leased,proto3" json:"leased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -274,6 +276,13 @@ func (x *Dispatch) GetTasks() []*Task {
 func (x *Dispatch) GetCancels() []uint64 {
 	if x != nil {
 		return x.Cancels
+	}
+	return nil
+}
+
+func (x *Dispatch) GetLeased() []uint64 {
+	if x != nil {
+		return x.Leased
 	}
 	return nil
 }
@@ -450,8 +459,8 @@ func (x *Report) GetOutcomes() []*Outcome {
 	return nil
 }
 
-// LeaseRequired says, before the work begins, that a task needs its lease for
-// longer than its class does.
+// LeaseRequired says that a task needs its lease for longer than its class
+// does. Its work begins when Gantry has answered that it has the lease.
 type LeaseRequired struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -685,10 +694,11 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"\aHandler\x12\x1d\n" +
 	"\n" +
 	"task_class\x18\x01 \x01(\tR\ttaskClass\x12 \n" +
-	"\vconcurrency\x18\x02 \x01(\x03R\vconcurrency\"T\n" +
+	"\vconcurrency\x18\x02 \x01(\x03R\vconcurrency\"l\n" +
 	"\bDispatch\x12.\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x18.gantry.handlers.v1.TaskR\x05tasks\x12\x18\n" +
-	"\acancels\x18\x02 \x03(\x04R\acancels\"\x90\x03\n" +
+	"\acancels\x18\x02 \x03(\x04R\acancels\x12\x16\n" +
+	"\x06leased\x18\x03 \x03(\x04R\x06leased\"\x90\x03\n" +
 	"\x04Task\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x03R\x02id\x12\x1d\n" +
