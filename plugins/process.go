@@ -35,6 +35,10 @@ type process struct {
 func newProcess(handlers map[string]Handler) *process {
 	p := &process{host: os.Getppid(), stdout: os.Stdout, stderr: os.Stderr}
 	p.server = &server{handlers: handlers, attached: p.takeOutputBack, left: func() { go p.stop() }}
+	// The host's death breaks the pipes of stdout and stderr too. Nobody reads
+	// this channel: that somebody asked for the signal turns it into an error
+	// of the write, and the process lives to clean up.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	terminations := make(chan os.Signal, 1)
 	signal.Notify(terminations, syscall.SIGTERM)
 	go func() {

@@ -18,7 +18,7 @@ func hostMain() {
 	if err != nil {
 		panic(err)
 	}
-	h, err := New(Config{Log: zerolog.New(os.Stderr), Manifest: &Manifest{Plugins: []Plugin{{
+	h, err := New(Config{Log: zerolog.Nop(), Manifest: &Manifest{Plugins: []Plugin{{
 		Name: "handler", Path: handler, SHA256: digest, Classes: map[string]Class{"Do": {}},
 	}}}})
 	if err != nil {
@@ -29,14 +29,13 @@ func hostMain() {
 	}
 	dir := os.Getenv("HOST_MAIN")
 	run(context.Background(), h, "Do", map[string]any{"do": "start a program", "text": filepath.Join(dir, "program")})
-	run(context.Background(), h, "Do", map[string]any{"do": "ignore", "started": filepath.Join(dir, "handler")})
+	run(context.Background(), h, "Do", map[string]any{"do": "ignore and print", "started": filepath.Join(dir, "handler")})
 }
 
 func TestB40HandlersEndWithAHostThatIsKilled(t *testing.T) {
 	dir, sockets := t.TempDir(), t.TempDir()
 	host := exec.Command(os.Args[0])
 	host.Env = append(os.Environ(), "HOST_MAIN="+dir, "HANDLER_BINARY="+handler, "TMPDIR="+sockets)
-	host.Stderr = os.Stderr
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -124,6 +124,11 @@ func do(ctx context.Context, task *plugins.Task) error {
 		return ctx.Err()
 	case "ignore":
 		select {}
+	case "ignore and print":
+		for {
+			fmt.Fprintln(os.Stderr, "working")
+			time.Sleep(time.Millisecond)
+		}
 	case "print":
 		fmt.Print(o.Text)
 		fmt.Fprint(os.Stderr, o.Text)
