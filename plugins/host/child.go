@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -126,7 +126,7 @@ func (c *child) readStdout(stdout io.Reader) {
 	c.mu.Lock()
 	c.first = first
 	c.mu.Unlock()
-	if isHandshake(first) {
+	if _, shaken := handshakeVersion(first); shaken {
 		fmt.Fprintln(c.handshakeIn, first)
 	} else if first != "" {
 		c.capture.line("stdout", first, cut)
@@ -137,7 +137,19 @@ func (c *child) readStdout(stdout io.Reader) {
 	}
 }
 
-func isHandshake(line string) bool { return strings.Count(line, "|") >= 3 }
+// handshake matches the line by which go-plugin knows a plugin: the version of
+// go-plugin's protocol, that of ours, and where to connect.
+var handshake = regexp.MustCompile(`^\d+\|(\d+)\|(unix|tcp)\|`)
+
+// handshakeVersion answers the version of the handler protocol that a
+// handshake offers, unless the line is none.
+func handshakeVersion(line string) (version string, ok bool) {
+	match := handshake.FindStringSubmatch(line)
+	if match == nil {
+		return "", false
+	}
+	return match[1], true
+}
 
 // reap waits until the process has died, kills what it left in its group, and
 // only then releases its number: a dead process keeps it until it is reaped.

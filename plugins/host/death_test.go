@@ -114,6 +114,36 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestCloseWhileTheProcessDies(t *testing.T) {
+	for range 20 {
+		h, _ := startReady(t, Config{Manifest: manifest(t, "")})
+		outcome, pid := background(t, t.Context(), h, map[string]any{"do": "ignore"})
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		h.Close()
+		if got := <-outcome; got.Kind != tasks.Crashed && got.Kind != tasks.Released {
+			t.Errorf("outcome %s: %s", got.Kind, got.Reason)
+		}
+		if state := h.List()[0].State; state != Stopped {
+			t.Errorf("the process is %s", state)
+		}
+	}
+}
+
+func TestATaskThatComesWhileTheProcessDiesIsNotBlamed(t *testing.T) {
+	h, _ := startReady(t, Config{Manifest: manifest(t, "")})
+	held, pid := background(t, t.Context(), h, map[string]any{"do": "wait"})
+	link := h.processes[0].link("Do")
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-link.ended // the death is known, and is being explained
+	want(t, run(t.Context(), h, "Do", map[string]any{"do": "succeed"}), tasks.Released, "is not ready")
+	want(t, link.execute(t.Context(), tasks.Task{Class: "Do"}, nil), tasks.Released, "stopped before the task started")
+	want(t, <-held, tasks.Crashed, "signal: killed")
+}
+
 func TestCloseBeforeStart(t *testing.T) {
 	h, err := New(Config{Manifest: manifest(t, "")})
 	if err != nil {

@@ -5,8 +5,8 @@
 // One process runs per binary. Its life is a small state machine:
 //
 //	stopped ─▶ starting ─▶ ready ─▶ draining ─▶ stopped
-//	              ▲  │        │         │
-//	              │  ▼        ▼         │
+//	              ▲  │                  │
+//	              │  ▼                  │
 //	              └─ backoff ◀──────────┘
 //
 // All the work of a process travels over one stream. A task that was sent is

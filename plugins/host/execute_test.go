@@ -102,7 +102,7 @@ func TestATaskThatIsCancelledWhileItWaitsForItsLeaseDoesNotBegin(t *testing.T) {
 
 func TestDataOfManyMegabytesTravels(t *testing.T) {
 	h, _ := startReady(t, Config{Manifest: manifest(t, "")})
-	data := fmt.Sprintf(`{"do":"size","text":%q}`, strings.Repeat("x", 20<<20))
+	data := fmt.Sprintf(`{"do":"size","text":%q}`, strings.Repeat("x", 6<<20))
 	got := h.Execute(t.Context(), tasks.Task{Class: "Do", Data: []byte(data)}, nil)
 	want(t, got, tasks.Failed, fmt.Sprintf("%d bytes", len(data)))
 }

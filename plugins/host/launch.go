@@ -74,7 +74,7 @@ func (p *process) launch(ctx context.Context, s *spawner) (*peer, error) {
 	r, err := p.connect(ctx, client, ch)
 	if err != nil {
 		client.Kill()
-		return nil, explain(p.plugin, ch, err)
+		return nil, p.explain(ch, err)
 	}
 	return r, nil
 }
@@ -87,7 +87,7 @@ func (p *process) connect(ctx context.Context, client *goplugin.Client, ch *chil
 	defer context.AfterFunc(ctx, func() { _ = ch.Kill(ctx) })()
 	protocol, err := client.Client()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(ctx.Err(), err)
 	}
 	raw, err := protocol.Dispense(pluginpb.ServiceName)
 	if err != nil {
@@ -96,7 +96,7 @@ func (p *process) connect(ctx context.Context, client *goplugin.Client, ch *chil
 	r := &peer{child: ch, client: client, service: raw.(pluginpb.HandlersClient), limits: map[string]int{}}
 	description, err := r.service.Describe(ctx, &pluginpb.DescribeRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("ask what it can do: %w", err)
+		return nil, errors.Join(ctx.Err(), fmt.Errorf("ask what it can do: %w", err))
 	}
 	r.sdk = description.GetSdkVersion()
 	for _, h := range description.GetHandlers() {
@@ -140,25 +140,26 @@ func checkSocketDir(dir string) error {
 
 // explain makes of a failed start something an administrator can act on. The
 // process is dead.
-func explain(plugin Plugin, ch *child, err error) error {
-	if ch.ID() == "" {
-		return err
-	}
-	first := ch.firstLine()
-	parts := strings.Split(first, "|")
+func (p *process) explain(ch *child, err error) error {
+	path, first := p.plugin.Path, ch.firstLine()
+	version, shaken := handshakeVersion(first)
 	switch {
-	case isHandshake(first) && parts[1] != strconv.Itoa(pluginpb.Version):
-		return fmt.Errorf("%s speaks version %s of the handler protocol, this Gantry speaks %d: build it with the SDK of this Gantry",
-			plugin.Path, parts[1], pluginpb.Version)
-	case first != "" && !isHandshake(first):
-		return fmt.Errorf("%s printed %q before the handshake: nothing may be printed to standard output before plugins.Serve is called; look at init functions and package variables",
-			plugin.Path, first)
-	case !ch.wasKilled():
-		return fmt.Errorf("%s ended at start: %s", plugin.Path, ch.epitaph())
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("%s was stopped while it started", plugin.Path)
+		return fmt.Errorf("%s was stopped while it started", path)
+	case ch.ID() == "":
+		return err
+	case shaken && version != strconv.Itoa(pluginpb.Version):
+		return fmt.Errorf("%s speaks version %s of the handler protocol, this Gantry speaks %d: build it with the SDK of this Gantry",
+			path, version, pluginpb.Version)
+	case first != "" && !shaken:
+		return fmt.Errorf("%s printed %q before the handshake: nothing may be printed to standard output before plugins.Serve is called; look at init functions and package variables",
+			path, first)
+	case !ch.wasKilled():
+		return fmt.Errorf("%s ended at start: %s", path, ch.epitaph())
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s was not ready within %v%s", path, p.config.StartTimeout, ch.capture.lastLines())
 	}
-	return fmt.Errorf("%s was not ready in time: %w%s", plugin.Path, err, ch.capture.lastLines())
+	return fmt.Errorf("%s cannot be used: %w%s", path, err, ch.capture.lastLines())
 }
 
 // lacks answers why the process cannot take a class, or "".

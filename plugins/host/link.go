@@ -25,7 +25,7 @@ type link struct {
 	calls map[uint64]*call
 	last  uint64
 	end   ending
-	why   string // for people, once end is set
+	why   string // for people; the death of a process is explained later
 }
 
 // ending is why a link takes no more tasks.
@@ -182,11 +182,11 @@ func (l *link) close(end ending, why string) {
 	}
 }
 
-// isOpen reports whether tasks are taken.
-func (l *link) isOpen() bool {
+// ending answers why no more tasks are taken, or open.
+func (l *link) ending() (ending, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.end == open
+	return l.end, l.why
 }
 
 // held answers how many tasks the process holds.
@@ -197,17 +197,17 @@ func (l *link) held() int {
 }
 
 // bury answers every call of a process that is gone.
-func (l *link) bury() {
+func (l *link) bury(end ending, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {
 		switch {
 		case c.fate.CompareAndSwap(unsent, withdrawn):
 			c.done <- l.unstarted()
-		case l.end == died || c.culprit:
-			c.done <- l.crashed(c)
+		case end == died || c.culprit:
+			c.done <- l.crashed(c, why)
 		default:
-			c.done <- released("cut short: %s", l.why)
+			c.done <- released("cut short: %s", why)
 		}
 	}
 	l.calls = nil
@@ -215,10 +215,10 @@ func (l *link) bury() {
 
 // crashed answers the outcome of a call that may have killed its process. The
 // handler cannot be asked any more how long to wait.
-func (l *link) crashed(c *call) tasks.Outcome {
+func (l *link) crashed(c *call, why string) tasks.Outcome {
 	wait := tasks.DefaultWait
 	if own := l.classes[c.task.TaskClass].Wait; own != nil {
 		wait = *own
 	}
-	return tasks.Outcome{Kind: tasks.Crashed, Wait: wait, Reason: l.why}
+	return tasks.Outcome{Kind: tasks.Crashed, Wait: wait, Reason: why}
 }

@@ -112,7 +112,10 @@ func (p *process) warnOfMissing(r *peer) {
 func (p *process) link(class string) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.state != Ready || !p.live.isOpen() || p.live.lacks(class) != "" {
+	if p.state != Ready || p.live.lacks(class) != "" {
+		return nil
+	}
+	if end, _ := p.live.ending(); end != open {
 		return nil
 	}
 	return p.live

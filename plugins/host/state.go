@@ -12,7 +12,7 @@ const (
 	Stopped  State = "stopped"  // not running, and nothing will start it
 	Starting State = "starting" // launched, not shaken hands yet
 	Ready    State = "ready"    // takes tasks
-	Draining State = "draining" // being stopped; takes no more tasks
+	Draining State = "draining" // dying or being stopped; takes no more tasks
 	Backoff  State = "backoff"  // dead; waits to be started again
 )
 
@@ -52,7 +52,7 @@ func (s State) leadsTo(next State) bool {
 	case Starting:
 		return next == Ready || next == Backoff || next == Stopped
 	case Ready:
-		return next == Draining || next == Backoff
+		return next == Draining
 	case Draining:
 		return next == Backoff || next == Stopped
 	case Backoff:

@@ -18,7 +18,7 @@ const leaveTime = 4 * time.Second
 
 // serve carries the work of the process until it is dead, which it makes sure
 // of, and then answers the calls that are left. It answers why the process
-// ended. draining is called when it is the host that ends it.
+// ended. draining is called once no more tasks are taken.
 func (l *link) serve(ctx context.Context, draining func()) error {
 	work, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -33,19 +33,22 @@ func (l *link) serve(ctx context.Context, draining func()) error {
 
 	select {
 	case <-receiver:
-		l.close(died, l.obituary(err))
+		l.close(died, "")
 	case <-l.ended:
-		draining()
 	case <-ctx.Done():
 		l.close(stopped, "Gantry stopped")
-		draining()
+	}
+	draining()
+	end, why := l.ending()
+	if end == died {
+		why = l.obituary(err)
 	}
 	l.client.Kill()
 	cancel()
 	<-sender
 	<-receiver
-	l.bury()
-	return errors.New(l.why)
+	l.bury(end, why)
+	return errors.New(why)
 }
 
 // obituary waits for the death of a process whose stream has ended, and says

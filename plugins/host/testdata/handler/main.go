@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -39,12 +38,6 @@ func main() {
 		os.Exit(3)
 	case "silent":
 		select {}
-	case "silent with a listener": // a process that has much running, but says nothing
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			panic(err)
-		}
-		l.Accept()
 	case "old":
 		serveOldProtocol()
 	}
