@@ -12,15 +12,62 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-// explain wraps outages in tasks.ErrUnavailable.
+// remedies says, for errors of the server that a person can do something
+// about, what that is.
+var remedies = map[uint16]string{
+	1044: "this user may not use the database; grant it the rights that Phorge's own user has",
+	1045: "the user or the password is wrong; Phorge's own are mysql.user and mysql.pass of `bin/config get`",
+	1049: "there is no such database; check the namespace (storage.default-namespace) and that `bin/storage upgrade` was run",
+	1054: "a table lacks a column of today's Phorge; run `bin/storage upgrade`",
+	1142: "this user lacks a right on a table; grant it the rights that Phorge's own user has",
+	1146: "the database is not a Phorge's worker database, or an unfinished one; check the namespace and run `bin/storage upgrade`",
+	1698: "the server does not let this user in with a password; use Phorge's own user (mysql.user)",
+}
+
+// passing are errors of the server that say nothing of the statement: the
+// same statement can succeed later.
+var passing = map[uint16]string{
+	1021: "the disk of the server is full",
+	1040: "the server has no connection left; raise max_connections or stop something else",
+	1053: "the server is shutting down",
+	1114: "a table is full",
+	1203: "the user has no connection left",
+	1290: "the server is read-only; use the master, or wait until it is writable",
+	1317: "the statement was interrupted",
+	1792: "the server is read-only; use the master, or wait until it is writable",
+	1836: "the server is read-only; use the master, or wait until it is writable",
+	1927: "the connection was killed",
+	3024: "the statement took longer than the server allows",
+}
+
+// explain puts the place and, where there is one, the remedy to an error. What
+// may pass wraps tasks.ErrUnavailable.
 func (i *serverInfo) explain(err error) error {
+	var refusal *mysql.MySQLError
 	var network net.Error
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case err == nil, errors.Is(err, tasks.ErrUnavailable), errors.Is(err, tasks.ErrTooLarge):
+		return err
+	case errors.As(err, &refusal):
+		return i.explainRefusal(refusal, err)
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, driver.ErrBadConn), errors.Is(err, mysql.ErrInvalidConn),
 		errors.Is(err, io.EOF), errors.As(err, &network):
-		return fmt.Errorf("%w: %s: %w", tasks.ErrUnavailable, i.place, err)
+		return fmt.Errorf("%w: cannot reach %s: %w", tasks.ErrUnavailable, i.place, err)
 	}
-	return err
+	return fmt.Errorf("%s: %w", i.place, err)
+}
+
+func (i *serverInfo) explainRefusal(refusal *mysql.MySQLError, err error) error {
+	if why, ok := passing[refusal.Number]; ok {
+		return fmt.Errorf("%w: %s: %s: %w", tasks.ErrUnavailable, i.place, why, err)
+	}
+	if refusal.Number == 1153 {
+		return fmt.Errorf("%w: %s: max_allowed_packet is %d bytes: %w", tasks.ErrTooLarge, i.place, i.maxPacket, err)
+	}
+	if remedy, ok := remedies[refusal.Number]; ok {
+		return fmt.Errorf("%s: %s: %w", i.place, remedy, err)
+	}
+	return fmt.Errorf("%s: %w", i.place, err)
 }

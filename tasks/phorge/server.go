@@ -75,7 +75,7 @@ func (i *serverInfo) setVersion(text string) error {
 
 // inspectServer connects once and reads what the pool is set up by.
 func inspectServer(ctx context.Context, cfg *mysql.Config) (serverInfo, error) {
-	info := serverInfo{place: place(cfg)}
+	info := serverInfo{place: where(cfg)}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return info, fmt.Errorf("connect to %s: %w", info.place, err)
@@ -114,6 +114,16 @@ func (i *serverInfo) set(variables map[string]string) (err error) {
 	return i.setVersion(variables["version"])
 }
 
+// open answers the pool that the store works with.
+func (i *serverInfo) open(cfg *mysql.Config) (*sql.DB, error) {
+	i.prepare(cfg)
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", i.place, err)
+	}
+	return sql.OpenDB(connector), nil
+}
+
 // prepare makes every session of the pool the same, whatever the server's
 // defaults are.
 func (i *serverInfo) prepare(cfg *mysql.Config) {
@@ -143,8 +153,8 @@ func (i *serverInfo) prepare(cfg *mysql.Config) {
 	cfg.Params = params
 }
 
-// place names user, address and database, and never the password.
-func place(cfg *mysql.Config) string {
+// where names user, address and database, and never the password.
+func where(cfg *mysql.Config) string {
 	address := cfg.Addr
 	if host, port, err := net.SplitHostPort(cfg.Addr); err == nil {
 		address = net.JoinHostPort(host, port)

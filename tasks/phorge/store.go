@@ -5,7 +5,7 @@
 //
 // The story of a task in SQL: enqueue.go writes its data row and its task row
 // in one transaction, under an id of the counter row PHP uses as well
-// (counter.go). lease.go finds due tasks with reads of bounded cost and takes
+// (ids.go). lease.go finds due tasks with reads of bounded cost and takes
 // them with a conditional write under a new fence (fence.go). renew.go keeps
 // the leases alive, settle.go ends them: every settlement names the owner it
 // holds the row under, and a row that carries another owner is left alone.
@@ -21,11 +21,11 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/phorge-gantry/gantry/tasks"
@@ -35,7 +35,8 @@ import (
 type Config struct {
 	// DSN names the server and the worker database, in the form of
 	// go-sql-driver/mysql: user:password@unix(/run/mysqld.sock)/phabricator_worker.
-	// ReadPhorge makes one from the configuration of a Phorge.
+	// ReadPhorge makes one from the configuration of a Phorge. Parameters of
+	// the session are the store's to choose; it overrides them.
 	DSN string
 
 	// Host stands in owner strings, for people who ask who holds a task.
@@ -48,9 +49,6 @@ type Config struct {
 	// WithoutSkipLocked leases by conditional writes alone, as on servers that
 	// have no SKIP LOCKED. It is for tests: servers without it are recognised.
 	WithoutSkipLocked bool
-
-	// intercept lets a test stand between the pool and the driver.
-	intercept func(driver.Connector) driver.Connector
 }
 
 // Store is the queue of one Phorge. It implements tasks.Store and
@@ -60,8 +58,14 @@ type Store struct {
 	server serverInfo
 	nonce  string // tells this handle from every other in owner strings
 	host   string
+	ids    idBlock
 	leaser leaser
 }
+
+var (
+	_ tasks.Store    = (*Store)(nil)
+	_ tasks.Operator = (*Store)(nil)
+)
 
 // Open connects, checks that the server and its tables can be worked with, and
 // repairs the task counter. Its errors wrap tasks.ErrUnavailable when trying
@@ -69,6 +73,7 @@ type Store struct {
 func Open(ctx context.Context, c Config) (*Store, error) {
 	cfg, err := mysql.ParseDSN(c.DSN)
 	if err != nil {
+		// Not wrapped: the driver quotes from the DSN, and so from the password.
 		return nil, errors.New("the DSN cannot be read; it has the form user:password@tcp(host:port)/namespace_worker")
 	}
 	if c.Host == "" {
@@ -84,27 +89,46 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		return nil, err
 	}
 	server.skipLocked = server.skipLocked && !server.statementBinlog && !c.WithoutSkipLocked
-	server.prepare(cfg)
-	connector, err := mysql.NewConnector(cfg)
+	db, err := server.open(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", place(cfg), err)
+		return nil, err
 	}
-	if c.intercept != nil {
-		connector = c.intercept(connector)
-	}
+	db.SetMaxOpenConns(c.MaxConns)
+	db.SetMaxIdleConns(c.MaxConns)
+	db.SetConnMaxIdleTime(time.Minute)
 	s := &Store{
-		db:     sql.OpenDB(connector),
+		db:     db,
 		server: server,
 		nonce:  strings.ToLower(rand.Text()[:8]),
 		host:   c.Host,
+		ids:    idBlock{now: time.Now},
 	}
-	s.db.SetMaxOpenConns(c.MaxConns)
-	s.db.SetMaxIdleConns(c.MaxConns)
+	if err := s.check(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return s, nil
 }
 
 // Close ends the connections. Leases stay as they are.
 func (s *Store) Close() error { return s.db.Close() }
+
+// check reads every column the store uses, so that a database which is not the
+// worker database of a Phorge of today is refused before anything is written.
+func (s *Store) check(ctx context.Context) error {
+	for _, columns := range []string{
+		activeColumns + " FROM worker_activetask",
+		archiveColumns + " FROM worker_archivetask",
+		"id, data FROM worker_taskdata",
+		"counterName, counterValue FROM lisk_counter",
+	} {
+		rows, err := s.db.QueryContext(ctx, "SELECT "+columns+" LIMIT 0")
+		if err != nil {
+			return s.server.explain(err)
+		}
+		rows.Close()
+	}
+	return s.repairCounter(ctx)
+}
 
 // ownerFor is the leaseOwner of tasks leased under a fence.
 func (s *Store) ownerFor(fence int64, crashes int) string {

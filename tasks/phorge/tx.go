@@ -17,9 +17,15 @@ import (
 // tasks.ErrUnavailable; whoever can tell by looking at the rows does so.
 var errCommitUnknown = errors.New("the answer to COMMIT was lost")
 
-// maxAttempts bounds how often a transaction is tried that loses deadlocks or
-// waits for locks in vain.
-const maxAttempts = 10
+const (
+	// maxAttempts bounds how often a transaction is tried that loses deadlocks
+	// or waits for locks in vain.
+	maxAttempts = 10
+
+	// maxInquiries bounds how often a server that does not answer is asked
+	// whether a transaction took effect: for about five seconds.
+	maxInquiries = 9
+)
 
 // transact runs work in a transaction, and the whole of it again after a
 // deadlock or a lock wait timeout; so work must start afresh each time. After
@@ -35,18 +41,16 @@ func (s *Store) transact(ctx context.Context, work func(tx *sql.Tx) error) error
 			_ = tx.Rollback()
 			return err
 		}
-		if err := tx.Commit(); err != nil {
-			if contended(err) {
-				return err
-			}
+		if err := tx.Commit(); err != nil && !contended(err) {
 			return fmt.Errorf("%w: %w", errCommitUnknown, err)
+		} else {
+			return err
 		}
-		return nil
 	})
 }
 
 // again repeats what lost against other transactions, after a random pause so
-// that the two do not meet again, and translates what the server answered.
+// that the two do not meet again, and explains what the server answered.
 func (s *Store) again(ctx context.Context, try func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := try()
@@ -56,12 +60,38 @@ func (s *Store) again(ctx context.Context, try func() error) error {
 		if attempt == maxAttempts {
 			return fmt.Errorf("%w: gave up after %d attempts: %w", tasks.ErrUnavailable, attempt, err)
 		}
-		pause := rand.N(time.Duration(attempt) * 10 * time.Millisecond)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !pause(ctx, rand.N(time.Duration(attempt)*10*time.Millisecond)) {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
+	}
+}
+
+// untilKnown repeats a transaction whose COMMIT was not answered. From then on
+// doubt is set: try finds out whether the transaction took effect, and runs it
+// again when it did not.
+func (s *Store) untilKnown(ctx context.Context, try func(doubt bool) error) error {
+	doubt := false
+	for inquiry := 0; ; inquiry++ {
+		err := try(doubt)
+		doubt = doubt || errors.Is(err, errCommitUnknown)
+		if !doubt || !errors.Is(err, tasks.ErrUnavailable) {
+			return err
+		}
+		if inquiry == maxInquiries || !pause(ctx, min(time.Second, 20*time.Millisecond<<inquiry)) {
+			return fmt.Errorf("it is not known whether this took effect: %w", err)
+		}
+	}
+}
+
+// pause reports false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

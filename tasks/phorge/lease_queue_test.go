@@ -1,0 +1,133 @@
+package phorge
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tests/harness"
+)
+
+// queue is a namespace of the shared server, as SQL sees it.
+type queue struct {
+	t   testing.TB
+	dsn string
+	db  *sql.DB
+}
+
+func newQueue(t testing.TB) *queue {
+	t.Helper()
+	dsn := harness.Namespace(t)
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return &queue{t, dsn, db}
+}
+
+// open answers a store on the queue: another Gantry process.
+func (q *queue) open(configure ...func(*Config)) *Store {
+	q.t.Helper()
+	c := Config{DSN: q.dsn, Host: "test"}
+	for _, f := range configure {
+		f(&c)
+	}
+	s, err := Open(context.Background(), c)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	q.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func (q *queue) exec(statement string, args ...any) {
+	q.t.Helper()
+	if _, err := q.db.ExecContext(context.Background(), statement, args...); err != nil {
+		q.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func (q *queue) number(statement string, args ...any) (n int64) {
+	q.t.Helper()
+	if err := q.db.QueryRowContext(context.Background(), statement, args...).Scan(&n); err != nil {
+		q.t.Fatalf("%s: %v", statement, err)
+	}
+	return n
+}
+
+// rows is a range of ids; the columns are SQL over seq, the id.
+type rows struct {
+	from, to               int64
+	class, owner, expires  string
+	priority, failureCount string
+}
+
+// fill inserts rows with data, as fast as the server can.
+func (q *queue) fill(all ...rows) {
+	q.t.Helper()
+	top := int64(0)
+	for _, r := range all {
+		for column, otherwise := range map[*string]string{
+			&r.class: "'A'", &r.owner: "NULL", &r.expires: "NULL", &r.priority: "2000", &r.failureCount: "0",
+		} {
+			if *column == "" {
+				*column = otherwise
+			}
+		}
+		q.exec(fmt.Sprintf(`INSERT INTO worker_activetask
+(id, taskClass, leaseOwner, leaseExpires, failureCount, dataID, priority, dateCreated, dateModified)
+SELECT seq, %s, %s, %s, %s, seq, %s, 1, 1 FROM seq_%d_to_%d`,
+			r.class, r.owner, r.expires, r.failureCount, r.priority, r.from, r.to))
+		q.exec(fmt.Sprintf(`INSERT INTO worker_taskdata (id, data) SELECT seq, CONCAT('{"n":', seq, '}') FROM seq_%d_to_%d`, r.from, r.to))
+		top = max(top, r.to)
+	}
+	q.exec(`INSERT INTO lisk_counter VALUES ('worker_activetask', ?)
+ON DUPLICATE KEY UPDATE counterValue = GREATEST(counterValue, VALUES(counterValue))`, top)
+}
+
+// every asks for up to limit tasks of whatever class.
+func every(limit int) tasks.LeaseRequest {
+	return tasks.LeaseRequest{Limit: limit, Others: tasks.ClassRequest{Limit: limit, LeaseTime: time.Minute}}
+}
+
+// only asks for up to limit tasks of the classes.
+func only(limit int, classes ...string) tasks.LeaseRequest {
+	req := tasks.LeaseRequest{Limit: limit, Classes: map[string]tasks.ClassRequest{}}
+	for _, class := range classes {
+		req.Classes[class] = tasks.ClassRequest{Limit: limit, LeaseTime: time.Minute}
+	}
+	return req
+}
+
+// but asks for up to limit tasks of all classes except some.
+func but(limit int, classes ...string) tasks.LeaseRequest {
+	req := every(limit)
+	req.Classes = map[string]tasks.ClassRequest{}
+	for _, class := range classes {
+		req.Classes[class] = tasks.ClassRequest{}
+	}
+	return req
+}
+
+// lease makes one call. A search that goes on is no error here.
+func lease(t testing.TB, s *Store, req tasks.LeaseRequest) []tasks.Task {
+	t.Helper()
+	leased, err := s.Lease(context.Background(), req)
+	if err != nil && !errors.Is(err, tasks.ErrSearching) {
+		t.Fatal(err)
+	}
+	return leased
+}
+
+func idsOf(leased []tasks.Task) []int64 {
+	ids := make([]int64, len(leased))
+	for i, task := range leased {
+		ids[i] = task.ID
+	}
+	return ids
+}

@@ -1,0 +1,129 @@
+package phorge
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+const (
+	heldSQL = `SELECT id, leaseOwner, leaseExpires, UNIX_TIMESTAMP()
+FROM worker_activetask FORCE INDEX (PRIMARY) WHERE id IN (%ids) ORDER BY id`
+
+	extendSQL = `UPDATE worker_activetask FORCE INDEX (PRIMARY) SET leaseExpires = ? WHERE id IN (%ids)`
+)
+
+// Renew implements tasks.Store. Most calls only look: one read by primary key,
+// which locks nothing. What needs it is extended in one transaction.
+//
+// A lease is never found lost by counting changed rows: a renewal within the
+// same second changes none.
+func (s *Store) Renew(ctx context.Context, renewals []tasks.Renewal) ([]tasks.Renewed, error) {
+	answers := make([]tasks.Renewed, len(renewals))
+	if len(renewals) == 0 {
+		return answers, nil
+	}
+	ids := make([]int64, len(renewals))
+	for i, r := range renewals {
+		ids[i] = r.ID
+	}
+	found, err := s.db.QueryContext(ctx, withIDs(heldSQL, ids))
+	if err != nil {
+		return nil, fmt.Errorf("look at %d leases: %w", len(ids), s.server.explain(err))
+	}
+	held, err := scanLeases(found)
+	if err != nil {
+		return nil, fmt.Errorf("look at %d leases: %w", len(ids), s.server.explain(err))
+	}
+	var short []int
+	for i, r := range renewals {
+		if answers[i] = held.answer(r); answers[i].Err == nil && held.needs(r) {
+			short = append(short, i)
+		}
+	}
+	if len(short) == 0 {
+		return answers, nil
+	}
+	err = s.transact(ctx, func(tx *sql.Tx) error { return extend(ctx, tx, renewals, short, answers) })
+	if err != nil {
+		return nil, fmt.Errorf("renew %d leases: %w", len(short), err)
+	}
+	return answers, nil
+}
+
+// extend extends the leases of the renewals that short numbers, as far as they
+// are still held.
+func extend(ctx context.Context, tx *sql.Tx, renewals []tasks.Renewal, short []int, answers []tasks.Renewed) error {
+	ids := make([]int64, len(short))
+	for n, i := range short {
+		ids[n] = renewals[i].ID
+	}
+	found, err := tx.QueryContext(ctx, withIDs(heldSQL+" FOR UPDATE", ids))
+	if err != nil {
+		return err
+	}
+	held, err := scanLeases(found)
+	if err != nil {
+		return err
+	}
+	until := map[int64][]int64{} // epoch to ids: one UPDATE for each lease time
+	for _, i := range short {
+		r := renewals[i]
+		if answers[i] = held.answer(r); answers[i].Err == nil {
+			answers[i].Expires = held.now + seconds(r.LeaseTime)
+			until[answers[i].Expires] = append(until[answers[i].Expires], r.ID)
+		}
+	}
+	for expires, ids := range until {
+		if _, err := tx.ExecContext(ctx, withIDs(extendSQL, ids), expires); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leases is where the rows of held tasks stand.
+type leases struct {
+	now    int64
+	places map[int64]tasks.Place
+}
+
+func scanLeases(found *sql.Rows) (leases, error) {
+	defer found.Close()
+	held := leases{places: map[int64]tasks.Place{}}
+	for found.Next() {
+		var id int64
+		var p tasks.Place
+		if err := found.Scan(&id, &p.Owner, &p.Expires, &held.now); err != nil {
+			return held, err
+		}
+		held.places[id] = p
+	}
+	return held, found.Err()
+}
+
+// answer answers a renewal that extends nothing.
+func (l leases) answer(r tasks.Renewal) tasks.Renewed {
+	p, ok := l.places[r.ID]
+	if !ok || p.Owner == nil || *p.Owner != r.Owner {
+		return tasks.Renewed{ID: r.ID, Err: fmt.Errorf("task %d is no longer held by %s: %w", r.ID, r.Owner, tasks.ErrLeaseLost)}
+	}
+	answer := tasks.Renewed{ID: r.ID, Revived: true}
+	if p.Expires != nil {
+		answer.Expires = *p.Expires
+		answer.Revived = *p.Expires <= l.now
+	}
+	return answer
+}
+
+// needs reports whether less than two thirds of the lease time are left.
+func (l leases) needs(r tasks.Renewal) bool {
+	p := l.places[r.ID]
+	return p.Expires == nil || time.Duration(*p.Expires-l.now)*time.Second < r.LeaseTime*2/3
+}
+
+// seconds rounds up, so that no lease is shorter than asked.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -1,0 +1,193 @@
+package phorge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Site is what a Phorge's configuration says about its work queue.
+type Site struct {
+	// DSN names the master of the worker database. It holds the password.
+	DSN string
+
+	// Namespace is storage.default-namespace.
+	Namespace string
+
+	// ReadOnly is cluster.read-only: nothing may be leased or changed.
+	ReadOnly bool
+}
+
+// siteConfig is what matters here of conf/local/local.json. PHP takes numbers
+// and text for a port.
+type siteConfig struct {
+	Host      string       `json:"mysql.host"`
+	Port      any          `json:"mysql.port"`
+	User      string       `json:"mysql.user"`
+	Pass      string       `json:"mysql.pass"`
+	Namespace string       `json:"storage.default-namespace"`
+	ReadOnly  bool         `json:"cluster.read-only"`
+	Databases []siteServer `json:"cluster.databases"`
+}
+
+// siteServer is an entry of cluster.databases, as PhabricatorDatabaseRefParser
+// reads it.
+type siteServer struct {
+	Host      string   `json:"host"`
+	Role      string   `json:"role"`
+	Port      any      `json:"port"`
+	User      *string  `json:"user"`
+	Pass      string   `json:"pass"`
+	Disabled  bool     `json:"disabled"`
+	Partition []string `json:"partition"`
+}
+
+// ReadPhorge reads the configuration of the Phorge in a directory: its
+// conf/local/local.json over Phorge's defaults. Options that are stored in the
+// database are not read; the ones used here are locked, so that Phorge itself
+// takes them from the file. A site that is configured by a PHP file
+// (PHABRICATOR_ENV, conf/local/ENVIRONMENT) cannot be read and is refused.
+func ReadPhorge(dir string) (Site, error) {
+	if _, err := os.Stat(filepath.Join(dir, "bin", "worker")); err != nil {
+		return Site{}, fmt.Errorf("%s is no Phorge: it has no bin/worker; name the directory of the Phorge itself", dir)
+	}
+	if env := environment(dir); env != "" {
+		return Site{}, fmt.Errorf("the Phorge at %s is configured by conf/%s.conf.php, which only PHP can read; name its worker database instead, with GANTRY_DSN or dsn_file", dir, env)
+	}
+	path := filepath.Join(dir, "conf", "local", "local.json")
+	c := siteConfig{Host: "localhost", User: "root", Namespace: "phabricator"}
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Site{}, fmt.Errorf("read the configuration of Phorge: %w; run Gantry as a user who may, such as phd.user", err)
+	}
+	if len(content) > 0 {
+		if err := json.Unmarshal(content, &c); err != nil {
+			return Site{}, fmt.Errorf("read the configuration of Phorge: %s: %w", path, readable(err))
+		}
+	}
+	cfg, err := c.worker()
+	if err != nil {
+		return Site{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return Site{DSN: cfg.FormatDSN(), Namespace: c.Namespace, ReadOnly: c.ReadOnly}, nil
+}
+
+// environment answers the PHP configuration a Phorge uses, as
+// PhabricatorEnv::getSelectedEnvironmentName, or "".
+func environment(dir string) string {
+	if env := os.Getenv("PHABRICATOR_ENV"); env != "" {
+		return env
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "conf", "local", "ENVIRONMENT"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// readable makes an error of encoding/json name the option and never a value.
+func readable(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		return fmt.Errorf("%s holds a %s, which Phorge does not take there", mismatch.Field, strings.Fields(mismatch.Value)[0])
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("it is no JSON at byte %d", syntax.Offset)
+	}
+	return err
+}
+
+// worker answers the connection to the database of the application "worker".
+func (c siteConfig) worker() (*mysql.Config, error) {
+	server := siteServer{Host: c.Host}
+	if len(c.Databases) > 0 {
+		var err error
+		if server, err = c.workerMaster(); err != nil {
+			return nil, err
+		}
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.DBName = c.User, c.Pass, c.Namespace+"_worker"
+	cfg.Timeout = 10 * time.Second
+	if server.User != nil {
+		cfg.User = *server.User
+	}
+	if server.Pass != "" {
+		cfg.Passwd = server.Pass
+	}
+	port := server.Port
+	if port == nil || port == "" {
+		port = c.Port
+	}
+	return cfg, address(cfg, server.Host, port)
+}
+
+// workerMaster chooses as PhabricatorDatabaseRef::getMasterDatabaseRefForApplication.
+func (c siteConfig) workerMaster() (siteServer, error) {
+	masters := slices.DeleteFunc(slices.Clone(c.Databases), func(s siteServer) bool { return s.Role != "master" })
+	chosen := masters
+	if len(masters) > 1 {
+		holding := func(application string) []siteServer {
+			return slices.DeleteFunc(slices.Clone(masters), func(s siteServer) bool {
+				return s.Disabled || !slices.Contains(s.Partition, application)
+			})
+		}
+		if chosen = holding("worker"); len(chosen) == 0 {
+			chosen = holding("default")
+		}
+	}
+	if len(chosen) == 0 || chosen[0].Disabled {
+		return siteServer{}, errors.New("cluster.databases names no enabled master for the application worker")
+	}
+	return chosen[0], nil
+}
+
+// sockets are where servers on the same host listen. PHP connects to
+// "localhost" through one, and a server can be set to let a user in only there.
+var sockets = []string{"/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"}
+
+func address(cfg *mysql.Config, host string, port any) error {
+	if name, inHost, err := net.SplitHostPort(host); err == nil {
+		host = name
+		if port == nil || port == "" {
+			port = inHost
+		}
+	}
+	text := ""
+	switch p := port.(type) {
+	case nil:
+	case string:
+		text = p
+	case float64:
+		text = strconv.FormatFloat(p, 'f', -1, 64)
+	}
+	if text != "" {
+		if n, err := strconv.ParseUint(text, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("the port of the database, %q, is no port", text)
+		}
+	}
+	if host == "localhost" { // as in mysqli, whatever the port says
+		for _, socket := range sockets {
+			if _, err := os.Stat(socket); err == nil {
+				cfg.Net, cfg.Addr = "unix", socket
+				return nil
+			}
+		}
+	}
+	if text == "" {
+		text = "3306"
+	}
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(host, text)
+	return nil
+}
