@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/phorge-gantry/gantry/tests/harness"
+)
+
+// batch is how many tasks the runtime leases and settles in one call at most,
+// and so what the floor takes at a time.
+const batch = 256
+
+// serverArgs are the same for every row: a server that keeps the queue in
+// memory and does not stop for checkpoints. Commits are durable.
+var serverArgs = []string{
+	"--innodb-flush-log-at-trx-commit=1",
+	"--innodb-buffer-pool-size=2G",
+	"--innodb-log-file-size=1G",
+	"--max-connections=200",
+	"--skip-log-bin",
+}
+
+// bench is what the measurements share.
+type bench struct {
+	scale
+	table    *table
+	progress io.Writer
+	wanted   map[string]bool
+
+	dir     string // built programs, manifest
+	server  *harness.MariaDB
+	phorge  *harness.Phorge // nil when there is none
+	queue   *queue          // of Gantry and the floor
+	stock   *queue          // of phorge
+	deep    *queue          // with the backlog and the archive
+	cleanup []func() error
+}
+
+// measurement measures some rows once.
+type measurement struct {
+	rows []string
+	run  func(ctx context.Context) error
+}
+
+func newBench(size scale, t *table, progress io.Writer) (b *bench, err error) {
+	b = &bench{scale: size, table: t, progress: progress}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.dir, err = os.MkdirTemp("", "gantry-bench-"); err != nil {
+		return nil, err
+	}
+	b.atClose(func() error { return os.RemoveAll(b.dir) })
+	if b.server, err = harness.Start(harness.Options{Args: serverArgs}); err != nil {
+		return nil, err
+	}
+	b.atClose(b.server.Stop)
+	if b.queue, err = b.namespace("bench"); err != nil {
+		return nil, err
+	}
+	return b, b.build()
+}
+
+func (b *bench) atClose(f func() error) { b.cleanup = append(b.cleanup, f) }
+
+func (b *bench) close() error {
+	var errs []error
+	for _, f := range slices.Backward(b.cleanup) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// namespace makes a worker database.
+func (b *bench) namespace(name string) (*queue, error) {
+	if err := b.server.CreateNamespace(name); err != nil {
+		return nil, err
+	}
+	return b.open(b.server.DSN(name + "_worker"))
+}
+
+func (b *bench) open(dsn string) (*queue, error) {
+	q, err := openQueue(dsn)
+	if err != nil {
+		return nil, err
+	}
+	b.atClose(q.db.Close)
+	return q, nil
+}
+
+// build builds the programs that are measured as processes of their own.
+func (b *bench) build() error {
+	const module = "github.com/phorge-gantry/gantry/"
+	cmd := exec.Command("go", "build", "-o", b.dir+"/", module+"cmd/gantry", module+"cmd/handler-testworker")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return b.writeManifest()
+}
+
+// measure makes two series of alternations: rates and latencies, and then what
+// must not depend on the depth of the queue, because a million rows are in the
+// way of everything else.
+func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
+	b.wanted = wanted
+	if err := b.series(ctx, "rates", b.installPhorge, []measurement{
+		{floors[:1], b.drainFloor(1)},
+		{floors[1:2], b.drainFloor(2)},
+		{floors[2:], b.drainFloor(4)},
+		{[]string{"drain_in_process"}, b.drainInProcess},
+		{[]string{"drain_plugin"}, b.drainPlugin},
+		{stocks[:1], b.drainStock(1)},
+		{stocks[1:], b.drainStock(4)},
+		{[]string{"enqueue_floor_1"}, b.enqueueFloor(1)},
+		{[]string{"enqueue_floor_2"}, b.enqueueFloor(2)},
+		{[]string{"enqueue_floor_4"}, b.enqueueFloor(4)},
+		{[]string{"enqueue_batched"}, b.enqueueBatched},
+		{[]string{"enqueue_single"}, b.enqueueSingle},
+		{[]string{"enqueue_stock"}, b.enqueueStock},
+		{[]string{"idle_database_cpu", "pickup_p50", "pickup_p99"}, b.idleQueue},
+	}); err != nil {
+		return err
+	}
+	return b.series(ctx, "depth", b.fillDeep, []measurement{
+		{[]string{"drain_shallow"}, b.drainShallow},
+		{[]string{"drain_deep"}, b.drainDeep},
+		{[]string{"lease_shallow"}, b.leaseShallow},
+		{[]string{"lease_deep"}, b.leaseDeep},
+		{[]string{"memory_resident", "memory_peak"}, b.memoryOfRun},
+	})
+}
+
+// series measures what is wanted, in turn, round after round.
+func (b *bench) series(ctx context.Context, name string, prepare func(context.Context) error, all []measurement) error {
+	var due []measurement
+	for _, m := range all {
+		if slices.ContainsFunc(m.rows, func(row string) bool { return b.wanted[row] }) {
+			due = append(due, m)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	if err := prepare(ctx); err != nil {
+		return err
+	}
+	for round := range b.rounds {
+		for _, m := range due {
+			if err := m.run(ctx); err != nil {
+				return fmt.Errorf("%s, round %d, %s: %w", name, round+1, m.rows[0], err)
+			}
+			for _, row := range m.rows {
+				b.say("%s %d/%d: %s", name, round+1, b.rounds, b.table.latest(row))
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format+"\n", args...) }
+
+// installPhorge prepares the comparison with stock Phorge, where there is one.
+func (b *bench) installPhorge(context.Context) error {
+	if !b.wanted[stocks[0]] && !b.wanted[stocks[1]] && !b.wanted["enqueue_stock"] {
+		return nil
+	}
+	b.say("installing a stock Phorge on the same server")
+	phorge, err := harness.InstallPhorge(b.server, "stock")
+	if errors.Is(err, harness.ErrNoPhorge) {
+		b.say("NOTHING IS COMPARED WITH STOCK PHORGE: %v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b.phorge = phorge
+	b.atClose(phorge.Remove)
+	b.stock, err = b.open(phorge.DSN())
+	return err
+}
+
+// described are the settings of the server that decide what a commit costs.
+var described = []string{
+	"version", "innodb_flush_log_at_trx_commit", "innodb_flush_method", "innodb_doublewrite",
+	"innodb_buffer_pool_size", "innodb_log_file_size", "log_bin",
+}
+
+// describe says under what circumstances the table came about.
+func (b *bench) describe(ctx context.Context, out io.Writer) error {
+	var settings []string
+	for _, name := range described {
+		var value string
+		if err := b.queue.db.QueryRowContext(ctx, "SELECT @@"+name).Scan(&value); err != nil {
+			return err
+		}
+		settings = append(settings, name+"="+value)
+	}
+	fmt.Fprintf(out, "%d CPUs, %s, one server for all rows: %s\n", runtime.NumCPU(), runtime.Version(), strings.Join(settings, " "))
+	fmt.Fprintf(out, "medians of %d alternations; %d tasks a drain and %d a batch, for the floor as for the runtime\n\n",
+		b.rounds, b.tasks, batch)
+	return nil
+}
+
+func (b *bench) program(name string) string { return filepath.Join(b.dir, name) }

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/phorge"
+)
+
+const (
+	// leaseLimit is the Limit of the calls whose latency is taken.
+	leaseLimit = 64
+
+	// repeats is how often a shallow queue is drained for one sample.
+	repeats = 3
+)
+
+// fillDeep makes the queue whose depth must not matter.
+func (b *bench) fillDeep(ctx context.Context) (err error) {
+	if b.deep, err = b.namespace("deep"); err != nil {
+		return err
+	}
+	b.say("filling a queue with %d queued and %d archived tasks", b.queued, b.archived)
+	if err := b.deep.add(ctx, b.archived, fillArchive); err != nil {
+		return err
+	}
+	return b.topUp(ctx)
+}
+
+// topUp brings the deep queue back to its depth.
+func (b *bench) topUp(ctx context.Context) error {
+	var n int
+	if err := b.deep.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM worker_activetask`).Scan(&n); err != nil {
+		return err
+	}
+	if err := b.deep.add(ctx, max(0, b.queued-n), fillActive); err != nil {
+		return err
+	}
+	return b.deep.calm(ctx)
+}
+
+func (b *bench) drainShallow(ctx context.Context) error {
+	return b.drainDepth(ctx, "drain_shallow", b.queue, func(ctx context.Context) error {
+		return b.queue.refill(ctx, b.shallow)
+	})
+}
+
+func (b *bench) drainDeep(ctx context.Context) error {
+	return b.drainDepth(ctx, "drain_deep", b.deep, b.topUp)
+}
+
+// drainDepth drains as many tasks as a shallow queue holds, several times.
+func (b *bench) drainDepth(ctx context.Context, row string, q *queue, prepare func(context.Context) error) error {
+	var n int
+	var took time.Duration
+	for range repeats {
+		if err := prepare(ctx); err != nil {
+			return err
+		}
+		drained, d, err := b.drainSome(ctx, q, nothing, b.shallow)
+		if err != nil {
+			return err
+		}
+		n, took = n+drained, took+d
+	}
+	b.table.add(row, rate(n, took))
+	return nil
+}
+
+func (b *bench) leaseShallow(ctx context.Context) error {
+	if err := b.queue.refill(ctx, b.shallow); err != nil {
+		return err
+	}
+	return b.leaseLatency(ctx, "lease_shallow", b.queue)
+}
+
+func (b *bench) leaseDeep(ctx context.Context) error {
+	return b.leaseLatency(ctx, "lease_deep", b.deep)
+}
+
+// leaseLatency takes the median over many calls, and gives everything back.
+func (b *bench) leaseLatency(ctx context.Context, row string, q *queue) error {
+	store, err := phorge.Open(ctx, phorge.Config{DSN: q.dsn})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	request := tasks.LeaseRequest{
+		Limit:   leaseLimit,
+		Classes: map[string]tasks.ClassRequest{class: {Limit: leaseLimit, LeaseTime: time.Minute}},
+	}
+	var latencies []float64
+	var held []tasks.Settlement
+	for range b.leases {
+		began := time.Now()
+		leased, err := store.Lease(ctx, request)
+		if err != nil && !errors.Is(err, tasks.ErrSearching) {
+			return err
+		}
+		latencies = append(latencies, time.Since(began).Seconds()*1000)
+		for _, task := range leased {
+			held = append(held, tasks.Settlement{ID: task.ID, Lease: *task.Lease, Outcome: tasks.Outcome{Kind: tasks.Released}})
+		}
+	}
+	b.table.add(row, median(latencies))
+	if len(held) < b.leases*leaseLimit/2 {
+		return fmt.Errorf("%d calls leased only %d tasks", b.leases, len(held))
+	}
+	_, err = store.Settle(ctx, held)
+	return err
+}
+
+// memoryOfRun measures gantry run, as an admin would start it, while it drains
+// the deep queue.
+func (b *bench) memoryOfRun(ctx context.Context) (err error) {
+	if err := b.topUp(ctx); err != nil {
+		return err
+	}
+	cmd := exec.Command(b.program("gantry"), "run", "--plugins", b.program("plugins.yaml"), "--slots", fmt.Sprint(slots))
+	cmd.Env = append(os.Environ(), "GANTRY_DSN="+b.deep.dsn)
+	// It ends with us; the signal comes when the thread that started it ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log, err := os.Create(b.program("gantry.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if failed := cmd.Wait(); failed != nil {
+			said, _ := os.ReadFile(log.Name())
+			err = errors.Join(err, fmt.Errorf("gantry run: %w\n%s", failed, said))
+		}
+	}()
+	before, err := b.deep.archived(ctx)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, b.memory); err != nil {
+		return err
+	}
+	now, peak, err := memory(cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	after, err := b.deep.archived(ctx)
+	if err == nil && after == before {
+		err = errors.New("gantry run drained nothing")
+	}
+	b.table.add("memory_resident", now)
+	b.table.add("memory_peak", peak)
+	return err
+}
+
+// writeManifest makes a manifest for handler-testworker.
+func (b *bench) writeManifest() error {
+	path := b.program("plugins.yaml")
+	text := "plugins:\n  - path: handler-testworker\n    classes:\n      " + class + ": {}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	_, err := host.Pin(path)
+	return err
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/phorge"
+	"github.com/phorge-gantry/gantry/tasks/runtime"
+	"github.com/phorge-gantry/gantry/tests/harness"
+)
+
+// slots is how many tasks run at once: as many as make a full batch.
+const slots = batch
+
+// nothing is an executor in this process whose tasks are done at once.
+var nothing = tasks.ExecutorFunc(func(context.Context, tasks.Task) tasks.Outcome {
+	return tasks.Outcome{Kind: tasks.Succeeded}
+})
+
+// drainFloor measures the row changes without Gantry.
+func (b *bench) drainFloor(connections int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := b.queue.refill(ctx, b.tasks); err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := drainFloor(ctx, b.queue.dsn, connections, batch); err != nil {
+			return err
+		}
+		took := time.Since(began)
+		b.table.add(fmt.Sprintf("drain_floor_%d", connections), rate(b.tasks, took))
+		return b.allArchived(ctx, b.queue, b.tasks)
+	}
+}
+
+// allArchived makes sure that what was measured is what should have happened.
+func (b *bench) allArchived(ctx context.Context, q *queue, want int) error {
+	left, err := q.lacks(ctx, "worker_activetask")
+	if err != nil {
+		return err
+	}
+	if n, err := q.archived(ctx); err != nil || n != want || !left {
+		return errors.Join(err, fmt.Errorf("%d of %d tasks are archived", n, want))
+	}
+	return nil
+}
+
+func (b *bench) drainInProcess(ctx context.Context) error {
+	took, err := b.drainWith(ctx, nothing)
+	if err == nil {
+		b.table.add("drain_in_process", rate(b.tasks, took))
+	}
+	return err
+}
+
+func (b *bench) drainPlugin(ctx context.Context) error {
+	h, err := b.startHost(ctx)
+	if err != nil {
+		return err
+	}
+	took, err := b.drainWith(ctx, h)
+	if err == nil {
+		b.table.add("drain_plugin", rate(b.tasks, took))
+	}
+	return errors.Join(err, h.Close())
+}
+
+// startHost starts handler-testworker as gantry run does.
+func (b *bench) startHost(ctx context.Context) (*host.Host, error) {
+	manifest, err := host.LoadManifest(b.program("plugins.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	h, err := host.New(host.Config{Manifest: manifest, Log: zerolog.Nop()})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Start(ctx); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	if !h.Ready(class) {
+		return nil, errors.Join(fmt.Errorf("handler-testworker did not start: %+v", h.List()), h.Close())
+	}
+	return h, nil
+}
+
+// drainWith drains a fresh queue and answers how long it took, from the start
+// of the runtime.
+func (b *bench) drainWith(ctx context.Context, e tasks.Executor) (time.Duration, error) {
+	if err := b.queue.refill(ctx, b.tasks); err != nil {
+		return 0, err
+	}
+	_, took, err := b.drainSome(ctx, b.queue, e, b.tasks)
+	if err != nil {
+		return 0, err
+	}
+	return took, b.allArchived(ctx, b.queue, b.tasks)
+}
+
+// drainSome runs a runtime until it has drained so many tasks, and answers how
+// many it drained in which time.
+func (b *bench) drainSome(ctx context.Context, q *queue, e tasks.Executor, want int) (drained int, took time.Duration, err error) {
+	store, err := phorge.Open(ctx, phorge.Config{DSN: q.dsn})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer store.Close()
+	rt, err := newRuntime(store, e)
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if err := rt.Start(); err != nil {
+		return 0, 0, err
+	}
+	err = await(ctx, time.Millisecond, func() (bool, error) {
+		drained, took = rt.Stats().Succeeded, time.Since(began)
+		return drained >= want, nil
+	})
+	return drained, took, errors.Join(err, rt.Drain(ctx))
+}
+
+func newRuntime(store tasks.Store, e tasks.Executor) (*runtime.Runtime, error) {
+	return runtime.New(runtime.Config{
+		Store: store, Slots: slots, Log: zerolog.Nop(),
+		Classes: map[string]runtime.Class{class: {Executor: e}},
+	})
+}
+
+// drainStock measures so many stock taskmasters. The clock starts with the
+// first task they archive: PHP takes a while to start.
+func (b *bench) drainStock(processes int) func(context.Context) error {
+	return func(ctx context.Context) (err error) {
+		if b.phorge == nil {
+			return nil
+		}
+		if err := b.stock.refill(ctx, b.scale.stock); err != nil {
+			return err
+		}
+		var masters []*harness.Taskmaster
+		defer func() {
+			for _, m := range masters {
+				err = errors.Join(err, m.Stop())
+			}
+		}()
+		for range processes {
+			m, err := b.phorge.StartTaskmaster()
+			if err != nil {
+				return err
+			}
+			masters = append(masters, m)
+		}
+		n, took, err := b.awaitStock(ctx)
+		if err != nil {
+			return err
+		}
+		b.table.add(fmt.Sprintf("drain_stock_%d", processes), rate(n, took))
+		return b.allArchived(ctx, b.stock, b.scale.stock)
+	}
+}
+
+// awaitStock answers how many tasks were drained after the first ones, and how
+// long that took.
+func (b *bench) awaitStock(ctx context.Context) (int, time.Duration, error) {
+	err := await(ctx, 10*time.Millisecond, func() (bool, error) {
+		lacks, err := b.stock.lacks(ctx, "worker_archivetask")
+		return !lacks, err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	first, err := b.stock.archived(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	err = await(ctx, 10*time.Millisecond, func() (bool, error) { return b.stock.lacks(ctx, "worker_activetask") })
+	return b.scale.stock - first, time.Since(began), err
+}
+
+func rate(n int, took time.Duration) float64 { return float64(n) / took.Seconds() }

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// row is one line of the table.
+type row struct {
+	name string
+	unit string
+	says string // what was measured
+
+	// ratios names what the row is compared with: for "floor", "stock" and
+	// "shallow" the rows of which the one with the highest median counts.
+	ratios  map[string][]string
+	targets []target
+	samples []float64
+}
+
+// target is a figure that issue 2 asks for: of the rate, or of a ratio.
+type target struct {
+	of    string // "rate", or what the ratio is to
+	least float64
+	most  float64 // 0: there is no upper bound
+}
+
+var (
+	floors = []string{"drain_floor_1", "drain_floor_2", "drain_floor_4"}
+	stocks = []string{"drain_stock_1", "drain_stock_4"}
+)
+
+// table is what was measured.
+type table struct{ rows []*row }
+
+func newTable() *table {
+	drained := map[string][]string{"floor": floors, "stock": stocks}
+	return &table{[]*row{
+		{name: "drain_floor_1", unit: "tasks/s", says: "the row changes alone, 1 connection"},
+		{name: "drain_floor_2", unit: "tasks/s", says: "the row changes alone, 2 connections"},
+		{name: "drain_floor_4", unit: "tasks/s", says: "the row changes alone, 4 connections"},
+		{name: "drain_in_process", unit: "tasks/s", says: "runtime, executor in this process",
+			ratios: drained, targets: []target{{of: "floor", least: 0.65}}},
+		{name: "drain_plugin", unit: "tasks/s", says: "runtime, handler-testworker",
+			ratios: drained, targets: []target{{of: "floor", least: 0.5}, {of: "stock", least: 15}}},
+		{name: "drain_stock_1", unit: "tasks/s", says: "stock Phorge, 1 taskmaster"},
+		{name: "drain_stock_4", unit: "tasks/s", says: "stock Phorge, 4 taskmasters"},
+
+		{name: "enqueue_floor_1", unit: "tasks/s", says: "the row changes alone in batches of 500, 1 connection"},
+		{name: "enqueue_floor_2", unit: "tasks/s", says: "the row changes alone in batches of 500, 2 connections"},
+		{name: "enqueue_floor_4", unit: "tasks/s", says: "the row changes alone in batches of 500, 4 connections"},
+		{name: "enqueue_batched", unit: "tasks/s", says: "Enqueue in batches of 500, 4 callers",
+			ratios: map[string][]string{
+				"floor": {"enqueue_floor_1", "enqueue_floor_2", "enqueue_floor_4"},
+				"stock": {"enqueue_stock"},
+			}, targets: []target{{of: "floor", least: 0.5}}},
+		{name: "enqueue_single", unit: "tasks/s", says: "Enqueue of one, 1 caller",
+			ratios: map[string][]string{"stock": {"enqueue_stock"}}},
+		{name: "enqueue_stock", unit: "tasks/s", says: "PhabricatorWorker::scheduleTask, 1 process"},
+
+		{name: "pickup_p50", unit: "ms", says: "from the commit of another process to the start, idle queue"},
+		{name: "pickup_p99", unit: "ms", says: "the same", targets: []target{{of: "rate", most: 60}}},
+		{name: "idle_database_cpu", unit: "% of a core", says: "mariadbd, more than without Gantry",
+			targets: []target{{of: "rate", most: 1.5}}},
+
+		{name: "drain_shallow", unit: "tasks/s", says: "10,000 queued, none archived"},
+		{name: "drain_deep", unit: "tasks/s", says: "1,000,000 queued, 2,000,000 archived",
+			ratios: map[string][]string{"shallow": {"drain_shallow"}}, targets: []target{{of: "shallow", least: 0.8}}},
+		{name: "lease_shallow", unit: "ms", says: "median Lease of 64, 10,000 queued, none archived"},
+		{name: "lease_deep", unit: "ms", says: "median Lease of 64, 1,000,000 queued, 2,000,000 archived",
+			ratios: map[string][]string{"shallow": {"lease_shallow"}}, targets: []target{{of: "shallow", most: 1.2}}},
+		{name: "memory_resident", unit: "MB", says: "gantry run, draining 1,000,000 queued"},
+		{name: "memory_peak", unit: "MB", says: "the same, at its highest", targets: []target{{of: "rate", most: 80}}},
+	}}
+}
+
+func (t *table) row(name string) *row {
+	i := slices.IndexFunc(t.rows, func(r *row) bool { return r.name == name })
+	if i < 0 {
+		return nil
+	}
+	return t.rows[i]
+}
+
+// choose answers the named rows, comma separated, and those that they are
+// compared with; all rows for "".
+func (t *table) choose(names string) (map[string]bool, error) {
+	chosen := map[string]bool{}
+	if names == "" {
+		for _, r := range t.rows {
+			chosen[r.name] = true
+		}
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		r := t.row(name)
+		if r == nil && names != "" {
+			return nil, fmt.Errorf("there is no row %q", name)
+		}
+		if r == nil {
+			continue
+		}
+		chosen[name] = true
+		for _, others := range r.ratios {
+			for _, other := range others {
+				chosen[other] = true
+			}
+		}
+	}
+	return chosen, nil
+}
+
+func (t *table) add(name string, value float64) {
+	r := t.row(name)
+	r.samples = append(r.samples, value)
+}
+
+// figure answers the median of a row, or its ratio to the best of others.
+func (t *table) figure(r *row, of string) (float64, bool) {
+	if len(r.samples) == 0 {
+		return 0, false
+	}
+	if of == "rate" {
+		return median(r.samples), true
+	}
+	best := 0.0
+	for _, name := range r.ratios[of] {
+		if other := t.row(name); len(other.samples) > 0 {
+			best = max(best, median(other.samples))
+		}
+	}
+	if best == 0 {
+		return 0, false
+	}
+	return median(r.samples) / best, true
+}
+
+// verdict says what was asked of a row, and whether it was met.
+func (t *table) verdict(r *row) (asked string, met *bool) {
+	var parts []string
+	for _, target := range r.targets {
+		value, known := t.figure(r, target.of)
+		of := r.unit
+		if target.of != "rate" {
+			of = "of " + target.of
+		}
+		bound, good := fmt.Sprintf("at least %g %s", target.least, of), value >= target.least
+		if target.most > 0 {
+			bound, good = fmt.Sprintf("at most %g %s", target.most, of), value <= target.most
+		}
+		parts = append(parts, bound)
+		if known {
+			good = good && (met == nil || *met)
+			met = &good
+		}
+	}
+	return strings.Join(parts, ", "), met
+}
+
+func (t *table) print(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "row\tmedian\tlowest to highest\tunit\tof floor\tof stock\tof shallow\tasked\tmet\twhat")
+	for _, r := range t.rows {
+		if len(r.samples) == 0 {
+			continue
+		}
+		asked, met := t.verdict(r)
+		answer := ""
+		if met != nil {
+			answer = map[bool]string{true: "yes", false: "NO"}[*met]
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s to %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.name,
+			short(median(r.samples)), short(slices.Min(r.samples)), short(slices.Max(r.samples)), r.unit,
+			t.ratio(r, "floor"), t.ratio(r, "stock"), t.ratio(r, "shallow"), asked, answer, r.says)
+	}
+	w.Flush()
+}
+
+func (t *table) ratio(r *row, of string) string {
+	value, known := t.figure(r, of)
+	if !known {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", value)
+}
+
+// result is a row in build/bench.json.
+type result struct {
+	Rate         float64   `json:"rate"`
+	Unit         string    `json:"unit"`
+	Min          float64   `json:"min"`
+	Max          float64   `json:"max"`
+	Samples      []float64 `json:"samples"`
+	RatioFloor   *float64  `json:"ratio_floor"`
+	RatioStock   *float64  `json:"ratio_stock"`
+	RatioShallow *float64  `json:"ratio_shallow,omitempty"`
+	Target       string    `json:"target,omitempty"`
+	Met          *bool     `json:"met,omitempty"`
+	What         string    `json:"what"`
+}
+
+func (t *table) results() map[string]result {
+	results := map[string]result{}
+	for _, r := range t.rows {
+		if len(r.samples) == 0 {
+			continue
+		}
+		o := result{
+			Rate: median(r.samples), Unit: r.unit, What: r.says,
+			Min: slices.Min(r.samples), Max: slices.Max(r.samples), Samples: r.samples,
+		}
+		for of, into := range map[string]**float64{"floor": &o.RatioFloor, "stock": &o.RatioStock, "shallow": &o.RatioShallow} {
+			if value, known := t.figure(r, of); known {
+				*into = &value
+			}
+		}
+		o.Target, o.Met = t.verdict(r)
+		results[r.name] = o
+	}
+	return results
+}
+
+func (t *table) write(file string) error {
+	text, err := json.MarshalIndent(t.results(), "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// percentile answers the value that so many percent of the values do not
+// exceed.
+func percentile(values []float64, percent int) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[(len(sorted)*percent+99)/100-1]
+}
+
+// short writes a figure with as many digits as mean something.
+func short(value float64) string {
+	switch {
+	case value >= 100:
+		return fmt.Sprintf("%.0f", value)
+	case value >= 10:
+		return fmt.Sprintf("%.1f", value)
+	}
+	return fmt.Sprintf("%.2f", value)
+}
+
+// latest says what a row's last sample was.
+func (t *table) latest(name string) string {
+	r := t.row(name)
+	if len(r.samples) == 0 {
+		return name + ": not measured"
+	}
+	return fmt.Sprintf("%s %s %s", name, short(r.samples[len(r.samples)-1]), r.unit)
+}

@@ -1,0 +1,140 @@
+// Command faults proves that nothing is lost and nothing is done twice when
+// everything around the queue dies: it kills the runtime, handler processes and
+// MariaDB with SIGKILL, at random moments, while tasks drain that succeed, fail,
+// are tried again, yield and queue follow-ups.
+//
+//	go run ./tests/faults                # thirty rounds of 20,000 tasks
+//	go run ./tests/faults --seed 42      # the same tasks and the same kills again, as far as chance allows
+//
+// The processes are real ones, and are this program in three roles: the driver
+// (round.go) starts runtimes (runtime.go), which start handlers (handler.go).
+// The runtimes record what they ask of the store and what they execute, and the
+// handlers record what they do, in files that survive a kill. At the end of a
+// round the proof (proof.go) reads all of it, and every row of the database.
+//
+// build/faults.json holds the results. One violation makes the exit code 1.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/phorge-gantry/gantry/tests/harness"
+)
+
+func main() {
+	if playRole() {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	options := options{out: "build/faults.json"}
+	flag.IntVar(&options.rounds, "rounds", 30, "`number` of rounds")
+	flag.IntVar(&options.tasks, "tasks", 20_000, "`number` of tasks a round")
+	flag.Uint64Var(&options.seed, "seed", rand.Uint64(), "`number` that the tasks and the kills follow from")
+	flag.StringVar(&options.out, "out", options.out, "`file` for the results")
+	flag.Parse()
+	r, err := run(ctx, options, os.Stderr)
+	if err == nil && len(r.Violations) > 0 {
+		err = fmt.Errorf("%d violations", len(r.Violations))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	rounds int
+	tasks  int
+	seed   uint64
+	out    string
+}
+
+// results is what build/faults.json holds.
+type results struct {
+	Seed             uint64         `json:"seed"`
+	Rounds           int            `json:"rounds"`
+	Tasks            int            `json:"tasks"` // follow-ups included
+	Executions       int            `json:"executions"`
+	Lost             int            `json:"lost"`
+	Doubled          int            `json:"doubled"`
+	Repeats          int            `json:"repeats"`           // executions after a task's first
+	RepeatsExplained int            `json:"repeats_explained"` // of these
+	RepeatsAsked     int            `json:"repeats_asked"`     // because an outcome asked for it: a retry, a yield, the crash of a handler
+	RepeatsLost      int            `json:"repeats_lost"`      // because the lease ended without an outcome
+	Kills            map[string]int `json:"kills"`
+	Violations       []string       `json:"violations"`
+}
+
+// run runs the rounds and writes the results, those of a broken run as well.
+func run(ctx context.Context, o options, progress io.Writer) (sum results, err error) {
+	fmt.Fprintf(progress, "seed %d: %d rounds of %d tasks\n", o.seed, o.rounds, o.tasks)
+	sum = results{Seed: o.seed, Kills: map[string]int{}, Violations: []string{}}
+	server, err := harness.Start(harness.Options{})
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	for n := range o.rounds {
+		round, err := newRound(n, o, server)
+		if err != nil {
+			return sum, err
+		}
+		found, err := round.play(ctx)
+		if err != nil {
+			return sum, fmt.Errorf("round %d of seed %d, in %s: %w", n+1, o.seed, round.dir, err)
+		}
+		sum.add(round, found)
+		fmt.Fprintf(progress, "round %d: %d tasks, %d executions, %d repeats (%d asked for, %d after a lost lease), kills %v, %d violations\n",
+			n+1, found.Tasks, found.Executions, found.Repeats, found.Asked, found.Lost, round.kills, len(found.violations))
+		for _, v := range found.violations {
+			fmt.Fprintln(progress, "  VIOLATION:", v)
+		}
+		if len(found.violations) > 0 {
+			fmt.Fprintln(progress, "  the records of the round stay in", round.dir)
+		} else if err := round.remove(); err != nil {
+			return sum, err
+		}
+		if err := sum.write(o.out); err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+func (r *results) add(round *round, found findings) {
+	r.Rounds++
+	r.Tasks += found.Tasks
+	r.Executions += found.Executions
+	r.Lost += found.missing
+	r.Doubled += found.doubled
+	r.Repeats += found.Repeats
+	r.RepeatsAsked += found.Asked
+	r.RepeatsLost += found.Lost
+	r.RepeatsExplained += found.Asked + found.Lost
+	for kind, n := range round.kills {
+		r.Kills[kind] += n
+	}
+	r.Violations = append(r.Violations, found.violations...)
+}
+
+func (r *results) write(file string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/phorge"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
+	"github.com/phorge-gantry/gantry/tests/harness"
+)
+
+const (
+	// drainLimit is far more than the longest chain of waits.
+	drainLimit = 5 * time.Minute
+
+	// lateShare of the tasks is queued while things die, lateBatch at a time.
+	lateShare = 5
+	lateBatch = 20
+)
+
+// round is one queue that is filled, disturbed and drained.
+type round struct {
+	server    *harness.MariaDB
+	namespace string
+	dsn       string
+	dir       string
+	manifest  string
+	records   string
+	db        *sql.DB
+
+	rng   *rand.Rand
+	work  []work
+	kills map[string]int
+
+	// unsure holds batches whose queueing failed: all of it is there, or
+	// nothing.
+	unsure [][]work
+}
+
+func newRound(n int, o options, server *harness.MariaDB) (*round, error) {
+	r := &round{
+		server:    server,
+		namespace: fmt.Sprintf("faults%d", n+1),
+		rng:       rand.New(rand.NewPCG(o.seed, uint64(n))),
+		kills:     map[string]int{},
+	}
+	var err error
+	if r.dir, err = os.MkdirTemp("", "gantry-faults-"); err != nil {
+		return nil, err
+	}
+	r.records = filepath.Join(r.dir, "records")
+	r.work = makeWork(r.rng, o.tasks, time.Now())
+	if err := errors.Join(r.writeManifest(), server.CreateNamespace(r.namespace)); err != nil {
+		return nil, err
+	}
+	r.dsn = server.DSN(r.namespace + "_worker")
+	r.db, err = sql.Open("mysql", r.dsn)
+	return r, err
+}
+
+// writeManifest lists this program as the handler binary.
+func (r *round) writeManifest() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	r.manifest = filepath.Join(r.dir, "plugins.yaml")
+	text := fmt.Sprintf("plugins:\n  - name: faults\n    path: %q\n    env: [%s]\n    classes:\n      %s:\n        wait: 1s\n",
+		self, recordsVariable, class)
+	if err := os.WriteFile(r.manifest, []byte(text), 0o600); err != nil {
+		return err
+	}
+	_, err = host.Pin(r.manifest)
+	return err
+}
+
+func (r *round) remove() error {
+	return errors.Join(r.db.Close(), r.server.DropNamespace(r.namespace), os.RemoveAll(r.dir))
+}
+
+// play plays the round and proves that it went as it should.
+func (r *round) play(ctx context.Context) (findings, error) {
+	history, err := storetest.OpenHistory(filepath.Join(r.dir, "history-driver"))
+	if err != nil {
+		return findings{}, err
+	}
+	defer history.Close()
+	store, err := phorge.Open(ctx, phorge.Config{DSN: r.dsn})
+	if err != nil {
+		return findings{}, err
+	}
+	defer store.Close()
+	queue := storetest.NewRecorder(store, history)
+	late := len(r.work) - len(r.work)/lateShare
+	if err := r.enqueue(ctx, queue, r.work[:late]); err != nil {
+		return findings{}, err
+	}
+
+	seats := []*seat{r.occupy("a", r.fork())}
+	if r.rng.IntN(2) == 0 {
+		seats = append(seats, r.occupy("b", r.fork()))
+	}
+	lateDone := make(chan struct{})
+	go func() {
+		defer close(lateDone)
+		r.enqueueLate(ctx, queue, r.work[late:])
+	}()
+	err = r.disturb(ctx, seats)
+	<-lateDone
+	if err == nil {
+		err = r.awaitEmpty(ctx)
+	}
+	for _, s := range seats {
+		err = errors.Join(err, s.stop())
+	}
+	if err != nil {
+		return findings{}, err
+	}
+	return r.prove(ctx)
+}
+
+// fork answers chance for another goroutine.
+func (r *round) fork() *rand.Rand { return rand.New(rand.NewPCG(r.rng.Uint64(), r.rng.Uint64())) }
+
+func (r *round) enqueue(ctx context.Context, queue tasks.Store, all []work) error {
+	const batch = 500
+	for len(all) > 0 {
+		n := min(batch, len(all))
+		if _, err := queue.Enqueue(ctx, newTasks(all[:n])); err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
+// enqueueLate queues small batches while the database may be down. One that
+// failed is not tried again: whether it is there is what the proof finds out.
+func (r *round) enqueueLate(ctx context.Context, queue tasks.Store, all []work) {
+	for len(all) > 0 && ctx.Err() == nil {
+		n := min(lateBatch, len(all))
+		if _, err := queue.Enqueue(ctx, newTasks(all[:n])); err != nil {
+			r.unsure = append(r.unsure, all[:n])
+		}
+		all = all[n:]
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func newTasks(all []work) []tasks.NewTask {
+	news := make([]tasks.NewTask, len(all))
+	for i, w := range all {
+		news[i] = w.task()
+	}
+	return news
+}
+
+// disturb kills one of each kind, and some more, in random order and at random
+// moments.
+func (r *round) disturb(ctx context.Context, seats []*seat) error {
+	kinds := []string{"runtime", "handler", "mariadb"}
+	r.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	for range r.rng.IntN(4) {
+		kinds = append(kinds, kinds[r.rng.IntN(3)])
+	}
+	for _, kind := range kinds {
+		if err := pause(ctx, 200*time.Millisecond+time.Duration(r.rng.ExpFloat64()*float64(800*time.Millisecond))); err != nil {
+			return err
+		}
+		if err := r.kill(ctx, kind, seats[r.rng.IntN(len(seats))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kill kills once. It waits for a victim, which may be just starting.
+func (r *round) kill(ctx context.Context, kind string, s *seat) error {
+	r.kills[kind]++
+	switch kind {
+	case "runtime":
+		return await(ctx, "a runtime to kill", s.kill)
+	case "handler":
+		return await(ctx, "a handler to kill", s.killHandler)
+	}
+	if err := r.server.Kill(); err != nil {
+		return err
+	}
+	if err := pause(ctx, time.Duration(r.rng.ExpFloat64()*float64(500*time.Millisecond))); err != nil {
+		return err
+	}
+	return r.server.Restart()
+}
+
+// awaitEmpty waits until every task is archived.
+func (r *round) awaitEmpty(ctx context.Context) error {
+	var left int
+	var failed error
+	err := await(ctx, "an empty queue", func() bool {
+		failed = r.db.QueryRowContext(ctx, `SELECT COUNT(*) FROM worker_activetask`).Scan(&left)
+		return failed == nil && left == 0
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w; %d tasks are left", err, left), failed)
+	}
+	return nil
+}
+
+// await waits until something holds.
+func await(ctx context.Context, what string, holds func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	for !holds() {
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

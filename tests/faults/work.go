@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// class is the taskClass of everything here.
+const class = "GantryFaultsWorker"
+
+// work is the data of a task. No two tasks have the same.
+type work struct {
+	N      int     `json:"n"`
+	Child  int     `json:"child,omitempty"` // which follow-up of N it is
+	Do     deed    `json:"do"`
+	Millis float64 `json:"ms"`
+	Until  int64   `json:"until,omitempty"` // epoch at which it stops yielding
+}
+
+// deed is what a task comes to in the end.
+type deed string
+
+const (
+	succeed deed = "succeed"
+	retry   deed = "retry" // fails twice, then succeeds
+	yield   deed = "yield" // yields for a while, then succeeds
+	follow  deed = "follow"
+	fail    deed = "fail"
+)
+
+const (
+	// failures is how often a task fails that is to be tried again.
+	failures = 2
+
+	// followUps is how many follow-ups a task queues.
+	followUps = 2
+
+	// yielding is how long tasks yield, from the beginning of the round.
+	yielding = 8 * time.Second
+)
+
+// makeWork makes so many tasks, most of them quick.
+func makeWork(rng *rand.Rand, n int, now time.Time) []work {
+	all := make([]work, n)
+	for i := range all {
+		all[i] = work{N: i + 1, Do: succeed, Millis: rng.ExpFloat64() * 10}
+		switch rng.IntN(20) {
+		case 0, 1:
+			all[i].Do = retry
+		case 2:
+			all[i].Do, all[i].Until = yield, now.Add(yielding).Unix()
+		case 3, 4, 5:
+			all[i].Do = follow
+		case 6:
+			all[i].Do = fail
+		}
+	}
+	return all
+}
+
+// children are the follow-ups of a task.
+func (w work) children() []work {
+	if w.Do != follow {
+		return nil
+	}
+	children := make([]work, followUps)
+	for i := range children {
+		children[i] = work{N: w.N, Child: i + 1, Do: succeed, Millis: w.Millis}
+	}
+	return children
+}
+
+// result is how the task is to be archived.
+func (w work) result() int {
+	if w.Do == fail {
+		return tasks.ResultFailure
+	}
+	return tasks.ResultSuccess
+}
+
+func (w work) task() tasks.NewTask {
+	data, err := json.Marshal(w)
+	if err != nil {
+		panic(err) // numbers and words
+	}
+	return tasks.NewTask{Class: class, Data: data}
+}
