@@ -149,7 +149,7 @@ var operatorBehaviours = []behaviour{
 		again := s.take(held.ID)
 		s.same("data", string(again.Data), "1.0")
 		s.end(again, tasks.Outcome{Kind: tasks.Succeeded})
-		s.same("result", s.row(held.ID).Result, tasks.ResultSuccess)
+		s.same("result", s.result(held.ID), tasks.ResultSuccess)
 	}},
 	{name: "awaken makes yielded tasks that never failed due", check: func(s *scene) {
 		succeeded, failed := s.archived(tasks.Succeeded), s.hold(task("A"))

@@ -22,7 +22,7 @@ var renewBehaviours = []behaviour{
 		for range 20 {
 			answer := s.renew(minute, held)[0]
 			s.must(answer.Err, "Renew")
-			s.same("end in the row", *s.row(held.ID).Expires, answer.Expires)
+			s.same("end in the row", s.expires(held.ID), answer.Expires)
 			s.must(s.Rows.Place(held.ID, at(held.Lease.Owner, s.now()+30)), "Place")
 		}
 	}},
@@ -55,8 +55,7 @@ var renewBehaviours = []behaviour{
 		s.same("the row", s.row(held.ID), before)
 	}},
 	{name: "lost leases are named and the others renewed", check: func(s *scene) {
-		s.queue(task("A"), task("A"), task("A"), task("A"), task("A"), task("A"))
-		held := s.lease(all(8))
+		held := s.holdAll(6)
 		s.end(held[0], tasks.Outcome{Kind: tasks.Succeeded})
 		s.changed([]int64{held[1].ID})(s.Operator.Cancel(s.Context(), []int64{held[1].ID}))
 		s.must(s.Rows.Place(held[3].ID, at("222:host", s.now()+10)), "Place")
@@ -76,8 +75,7 @@ var renewBehaviours = []behaviour{
 		s.same("place of the stolen one", s.row(held[3].ID).Place, at("222:host", max(0, s.now()-40)))
 	}},
 	{name: "each renewal has its own lease time", check: func(s *scene) {
-		s.queue(task("A"), task("A"))
-		held := s.lease(all(8))
+		held := s.holdAll(2)
 		renewed, err := s.Store.Renew(s.Context(), []tasks.Renewal{
 			{ID: held[1].ID, Owner: held[1].Lease.Owner, LeaseTime: time.Hour},
 			{ID: held[0].ID, Owner: held[0].Lease.Owner, LeaseTime: 2 * time.Hour},

@@ -53,7 +53,7 @@ var settleBehaviours = []behaviour{
 			s.same("crashes", held.Lease.Crashes, crashes)
 		}
 		s.end(held, tasks.Outcome{Kind: tasks.Retry})
-		s.same("owner after a failure without a crash", *s.row(held.ID).Owner, tasks.RetryOwner(held.Lease.Fence, 3))
+		s.same("owner after a failure without a crash", s.owner(held.ID), tasks.RetryOwner(held.Lease.Fence, 3))
 	}},
 	{name: "B05 a yield waits at least five seconds as (yield) and counts nothing", check: func(s *scene) {
 		for _, c := range []struct {
@@ -74,7 +74,7 @@ var settleBehaviours = []behaviour{
 		}{{-minute, s.now() - 60}, {-100 * year, 0}, {100 * year, latest}, {290 * year, latest}} {
 			held := s.hold(task("A"))
 			s.end(held, tasks.Outcome{Kind: tasks.Retry, Wait: c.wait})
-			s.same("the end of the wait", *s.row(held.ID).Expires, c.want)
+			s.same("the end of the wait", s.expires(held.ID), c.want)
 			s.hide(held.ID)
 		}
 	}},

@@ -27,6 +27,9 @@ const (
 	// TaskChanged: a row holds another class or other data than was queued.
 	TaskChanged Rule = "task changed"
 
+	// AnswerMisplaced: the items of an answer are not those of the call.
+	AnswerMisplaced Rule = "answer about something else"
+
 	// SettledTwice: two outcomes were accepted where one had ended the task.
 	SettledTwice Rule = "settled twice"
 
@@ -156,7 +159,12 @@ type checker struct {
 	swept     []call         // what happened to every id
 	known     map[int64]Item // what an answer says was queued, by id
 	disturbed map[int64]bool
+	children  map[held][]Item  // the follow-ups that a lease's settlement answered
 	owners    map[string]int64 // when the Lease call began that answered an owner
+
+	// clock is how far the database's clock is ahead of the machine's at most,
+	// in nanoseconds.
+	clock int64
 
 	// Since when calls have an unknown effect.
 	leasedUnknown  int64
@@ -171,7 +179,9 @@ func newChecker(history []Event, final []tasks.Record) *checker {
 		ops:            map[int64][]op{},
 		known:          map[int64]Item{},
 		disturbed:      map[int64]bool{},
+		children:       map[held][]Item{},
 		owners:         map[string]int64{},
+		clock:          math.MaxInt64,
 		leasedUnknown:  math.MaxInt64,
 		renewedUnknown: map[string]int64{},
 		settledUnknown: map[string]bool{},

@@ -2,8 +2,8 @@ package storetest
 
 import (
 	"errors"
+	"reflect"
 	"slices"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -15,9 +15,9 @@ import (
 // compares every answer and, after each, every row. What a store is free to
 // choose, the model is told: ids, and the fence, the nonce and the host in the
 // owners. The clock stands, so nothing else is left to chance.
-func compareHistories(t *testing.T, open Open) {
+func compareHistories(t rapid.TB, open func() Subject) {
 	rapid.Check(t, func(r *rapid.T) {
-		m := newMachine(r, open(t, Standing))
+		m := newMachine(r, open())
 		defer m.Close()
 		r.Repeat(map[string]func(*rapid.T){
 			"":         m.sameRows,
@@ -62,6 +62,9 @@ func newMachine(r *rapid.T, s Subject) *machine {
 // are the same when they wrap the same sentinels.
 func same(r *rapid.T, what string, got, want any) {
 	r.Helper()
+	if reflect.DeepEqual(got, want) {
+		return // cmp takes far longer to say so
+	}
 	if diff := cmp.Diff(want, got, emptyLists, sameErrors); diff != "" {
 		r.Fatalf("%s: the store and the model differ (-model +store):\n%s", what, diff)
 	}

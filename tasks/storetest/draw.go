@@ -31,7 +31,15 @@ func (m *machine) anEpoch() *rapid.Generator[int64] {
 }
 
 func (m *machine) anID() *rapid.Generator[int64] {
-	return rapid.SampledFrom(append(slices.Clone(m.ids), math.MaxInt32))
+	return newestFirst(append([]int64{math.MaxInt32}, m.ids...))
+}
+
+// newestFirst is for lists of which the last ones matter most: rapid draws the
+// first ones more often.
+func newestFirst[E any](list []E) *rapid.Generator[E] {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	return rapid.SampledFrom(list)
 }
 
 func (m *machine) aNewTask() *rapid.Generator[tasks.NewTask] {
@@ -76,7 +84,7 @@ func (m *machine) aLease(r *rapid.T) *rapid.Generator[tasks.Task] {
 	if len(m.held) == 0 {
 		r.Skip("nothing was leased yet")
 	}
-	return rapid.SampledFrom(m.held)
+	return newestFirst(m.held)
 }
 
 func (m *machine) aRenewal(r *rapid.T) *rapid.Generator[tasks.Renewal] {

@@ -31,13 +31,17 @@ func refuse(rule Rule, format string, args ...any) *refusal {
 // explain looks for an order of a task's calls in which every answer is right.
 // A violation names the refusal at the point that the best order reached.
 func (c *checker) explain(id int64) {
-	ops := slices.Concat(c.ops[id], c.sweeps(), []op{c.observed(id)})
-	slices.SortStableFunc(ops, func(a, b op) int { return cmp.Compare(a.start, b.start) })
-	s := search{ops: ops, done: make([]byte, len(ops)), dead: map[string]bool{}}
 	first := row{is: absent}
 	if _, known := c.known[id]; !known {
+		if _, there := c.final[id]; !there && !c.disturbed[id] {
+			c.violate(TaskFromNowhere, id, "it was worked on, nobody is known to have queued it, and it is in neither table")
+			return
+		}
 		first.is = wild // claim tells whether somebody may have queued it
 	}
+	ops := slices.Concat(c.ops[id], c.sweeps(c.ops[id]), []op{c.observed(id)})
+	slices.SortStableFunc(ops, func(a, b op) int { return cmp.Compare(a.start, b.start) })
+	s := search{ops: ops, done: make([]byte, len(ops)), dead: map[string]bool{}}
 	if !s.from(first, 0) {
 		c.violate(s.refusal.rule, id, "%s", s.refusal.why)
 	}

@@ -60,8 +60,8 @@ type Item struct {
 	Refused   string        `json:"refused,omitempty"` // answered with another error: nothing was done
 }
 
-// OpenHistory opens a file that histories are appended to; several processes
-// may write to one file.
+// OpenHistory opens a file that a history is appended to. Each process needs a
+// file of its own, because a line that was cut off must be the last one.
 func OpenHistory(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -3,67 +3,17 @@ package storetest
 import (
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-// row is what the checker knows of a task at one point of an order of calls.
-type row struct {
-	is      condition
-	owner   string
-	unowned bool  // leaseOwner is NULL
-	expires int64 // or unknown, or never
-	result  int   // of an archived row
-}
-
-type condition string
-
-const (
-	absent   condition = "not queued"
-	active   condition = "active"
-	archived condition = "archived"
-
-	// wild: anything may have become of the row.
-	wild condition = "anywhere"
-)
-
-const (
-	unknown = -1 // an epoch that the history does not tell
-	never   = -2 // leaseExpires is NULL
-)
-
-// stranger is the owner of a lease whose call was never answered.
-const stranger = "a lease that no answer names"
-
-func (r row) String() string {
-	switch {
-	case r.is == archived:
-		return fmt.Sprintf("archived with result %d under %s", r.result, r.owner)
-	case r.is == active && r.unowned:
-		return fmt.Sprintf("active without owner until %d", r.expires)
-	case r.is == active:
-		return fmt.Sprintf("active under %s until %d", r.owner, r.expires)
-	}
-	return string(r.is)
-}
-
-func placed(p tasks.Place) row {
-	r := row{is: active, unowned: p.Owner == nil, expires: never}
-	if p.Owner != nil {
-		r.owner = *p.Owner
-	}
-	if p.Expires != nil {
-		r.expires = *p.Expires
-	}
-	return r
-}
-
-func (r row) heldBy(owner string) bool { return r.is == active && !r.unowned && r.owner == owner }
-
 // read turns a call into operations on its tasks.
 func (c *checker) read(call call) {
-	if call.refused {
+	if call.refused || !c.readable(call) {
 		return
 	}
 	switch call.Op {
@@ -78,6 +28,25 @@ func (c *checker) read(call call) {
 	case OpDisturb:
 		c.readDisturb(call)
 	}
+}
+
+// readable reports whether each item of an answer is about the item of the
+// call in its place.
+func (c *checker) readable(call call) bool {
+	if !call.answered || call.Op == OpLease || call.Op == OpDisturb || call.Op == OpExecute {
+		return true
+	}
+	if len(call.Items) != len(call.answers) {
+		c.violate(AnswerMisplaced, 0, "%s of %d tasks answered %d", call.Op, len(call.Items), len(call.answers))
+		return false
+	}
+	for i, asked := range call.Items {
+		if answer := call.answers[i]; call.Op != OpEnqueue && asked.ID != answer.ID {
+			c.violate(AnswerMisplaced, asked.ID, "%s answered task %d instead", call.Op, answer.ID)
+			return false
+		}
+	}
+	return true
 }
 
 func (c *checker) add(id int64, call call, apply func(row) (row, *refusal)) {
@@ -117,6 +86,7 @@ func (c *checker) readLease(call call) {
 			c.violate(OwnerReused, item.ID, "two calls of Lease answered %s", item.Lease.Owner)
 		}
 		c.owners[item.Lease.Owner] = call.At
+		c.clock = min(c.clock, (item.Lease.Expires-leaseSeconds(item.LeaseTime)+1)*int64(time.Second)-call.At)
 		c.add(item.ID, call, func(r row) (row, *refusal) { return c.leased(r, item, call) })
 	}
 }
@@ -124,6 +94,7 @@ func (c *checker) readLease(call call) {
 // leased checks a lease against the row it was taken from. The database's time
 // at the lease follows from its end.
 func (c *checker) leased(r row, item Item, call call) (row, *refusal) {
+	now := item.Lease.Expires - leaseSeconds(item.LeaseTime)
 	prior, taken := placed(item.Lease.Prior), placed(place(item.Lease.Owner, item.Lease.Expires))
 	switch {
 	case r.is == absent:
@@ -131,33 +102,47 @@ func (c *checker) leased(r row, item Item, call call) (row, *refusal) {
 	case r.is == archived:
 		return r, refuse(LeasedEnded, "%s leased it while it was %s", item.Lease.Owner, r)
 	case r.is == active && (r.unowned != prior.unowned || r.owner != prior.owner):
-		if c.takenByStranger(prior.owner, call.end) {
+		if c.stranger(prior.owner, call.end) && c.couldEnd(r, now, call.end) {
 			break
 		}
-		return r, refuse(overtaken(r), "%s took it from a row that was %s, while it was %s", item.Lease.Owner, prior, r)
+		return r, refuse(overtaken(r, PlaceUnexplained), "%s took it from a row that was %s, while it was %s", item.Lease.Owner, prior, r)
 	case r.is == active && r.expires != unknown && r.expires != prior.expires && !c.renewedUnanswered(r.owner, call.end):
 		return r, refuse(PlaceUnexplained, "%s took it from a row that was %s, while it was %s", item.Lease.Owner, prior, r)
 	}
-	now := item.Lease.Expires - leaseSeconds(item.LeaseTime)
 	if !due(item.Lease.Prior, now) {
-		return r, refuse(overtaken(prior), "%s took it at %d from a row that was %s", item.Lease.Owner, now, prior)
+		return r, refuse(overtaken(prior, LeasedEarly), "%s took it at %d from a row that was %s", item.Lease.Owner, now, prior)
 	}
 	return taken, nil
 }
 
 // overtaken names what leasing a row that is not due means.
-func overtaken(r row) Rule {
+func overtaken(r row, otherwise Rule) Rule {
 	if !r.unowned && leased(tasks.Place{Owner: &r.owner}) {
 		return LeasedLive
 	}
-	return LeasedEarly
+	return otherwise
 }
 
-// takenByStranger reports whether an owner can belong to a lease call that was
-// never answered.
-func (c *checker) takenByStranger(owner string, before int64) bool {
+// stranger reports whether an owner can belong to a lease call that was never
+// answered.
+func (c *checker) stranger(owner string, before int64) bool {
 	_, named := c.owners[owner]
 	return isGantry(owner) && !named && c.leasedUnknown < before
+}
+
+// couldEnd reports whether a row may have become due by a time of the
+// database, in a call that ended before a time of the machine.
+func (c *checker) couldEnd(r row, now, before int64) bool {
+	return r.expires == unknown || c.renewedUnanswered(r.owner, before) || due(r.place(), now)
+}
+
+// latest is what the database's clock shows at most at a time of the machine,
+// by what it showed in the leases.
+func (c *checker) latest(at int64) int64 {
+	if at == math.MaxInt64 || c.clock == math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return (c.clock + at) / int64(time.Second)
 }
 
 func (c *checker) renewedUnanswered(owner string, before int64) bool {
@@ -191,8 +176,8 @@ func (c *checker) calledLost(r row, owner string, call call) (row, *refusal) {
 	if !r.heldBy(owner) {
 		return r, nil
 	}
-	if c.leasedUnknown < call.end {
-		return row{is: active, owner: stranger, expires: unknown}, nil
+	if c.leasedUnknown < call.end && c.couldEnd(r, c.latest(call.end), call.end) {
+		return row{is: active, owner: someStranger, expires: unknown}, nil
 	}
 	return r, refuse(HeldRefused, "the lease %s was called lost while it held the task", owner)
 }
@@ -212,9 +197,27 @@ func (c *checker) readSettle(call call) {
 			return settled(r, asked)
 		})
 		if call.answered {
-			for n, child := range call.answers[i].FollowUps {
-				c.queued(child.ID, call, asked.FollowUps[n])
-			}
+			c.readFollowUps(asked, call.answers[i], call)
+		}
+	}
+}
+
+// readFollowUps takes the follow-ups of an answer for queued. A repeated
+// settlement may answer them again or not at all, but no others.
+func (c *checker) readFollowUps(asked, answer Item, call call) {
+	key := held{asked.ID, asked.Owner}
+	before, again := c.children[key]
+	switch {
+	case len(answer.FollowUps) == 0 || again && reflect.DeepEqual(before, answer.FollowUps):
+		return
+	case again:
+		c.violate(TaskFromNowhere, asked.ID, "%s answered the follow-ups %v and then %v", asked.Owner, before, answer.FollowUps)
+	case len(answer.FollowUps) != len(asked.FollowUps):
+		c.violate(AnswerMisplaced, asked.ID, "%s queued %d follow-ups and was answered %d", asked.Owner, len(asked.FollowUps), len(answer.FollowUps))
+	default:
+		c.children[key] = answer.FollowUps
+		for n, child := range answer.FollowUps {
+			c.queued(child.ID, call, asked.FollowUps[n])
 		}
 	}
 }
@@ -280,10 +283,16 @@ func (c *checker) readDisturb(call call) {
 	}
 }
 
-// sweeps are the disturbances of all expiries, for one task.
-func (c *checker) sweeps() []op {
+// sweeps are the disturbances of all expiries that may have come between the
+// operations on one task.
+func (c *checker) sweeps(between []op) []op {
 	var ops []op
 	for _, call := range c.swept {
+		before := func(o op) bool { return o.start < call.end }
+		after := func(o op) bool { return o.end > call.At }
+		if !slices.ContainsFunc(between, before) || !slices.ContainsFunc(between, after) {
+			continue
+		}
 		ops = append(ops, op{start: call.At, end: call.end, optional: !call.answered, apply: func(r row) (row, *refusal) {
 			if r.is == active && r.expires != never {
 				r.expires = unknown
@@ -310,7 +319,7 @@ func (c *checker) observed(id int64) op {
 			return r, nil
 		case found.is == absent && r.is != absent:
 			return r, refuse(TaskLost, "it is in neither table and was %s", r)
-		case found.is == active && r.is == active && r.owner != found.owner && c.takenByStranger(found.owner, math.MaxInt64):
+		case found.is == active && r.is == active && r.owner != found.owner && c.stranger(found.owner, math.MaxInt64):
 			return r, nil
 		case found.is == active && r.is == archived:
 			return r, refuse(PlaceUnexplained, "it is %s and was %s", found, r)
