@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/spf13/cobra"
+)
+
+// store is all that commands do with a queue.
+type store interface {
+	tasks.Store
+	tasks.Operator
+	Close() error
+}
+
+// app is what the commands share.
+type app struct {
+	in         io.Reader
+	out        io.Writer
+	err        io.Writer
+	environ    []string
+	configFile string // read when nothing names another
+	open       func(context.Context, *config) (store, error)
+
+	output string // --output
+	print  *printer
+}
+
+func newApp() *app {
+	return &app{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		environ:    os.Environ(),
+		configFile: defaultFile,
+		open:       openStore,
+	}
+}
+
+// main runs a command line and answers the exit code.
+func (a *app) main(args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	started := false
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		started = true
+		return a.prepare()
+	}
+	err := root.Execute()
+	if a.print != nil {
+		err = errors.Join(err, a.print.flush())
+	}
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(a.err, "%s %s\n", paint(a.err, a.environ, red, "gantry:"), explain(err))
+	if !started {
+		return exitUsage // cobra could not make sense of the command line
+	}
+	return exitCode(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := group(&cobra.Command{
+		Use:   "gantry",
+		Short: "Take over the work queue of a Phorge",
+		Long: `Gantry leases tasks from Phorge's own tables and runs them in handler binaries,
+beside or instead of the taskmaster daemons. Phorge needs no patch.
+
+` + exitHelp,
+		Example: `  gantry config check --phorge /opt/phorge
+  gantry run --phorge /opt/phorge --plugins /etc/gantry/plugins.yaml
+  gantry tasks list`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.configCommand(), a.versionCommand())
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	flags := root.PersistentFlags()
+	flags.String("config", "", "configuration `file` (default GANTRY_CONFIG, or "+defaultFile+" where it exists)")
+	flags.StringVar(&a.output, "output", "text", "`format` of results: text or json")
+	addFlags(flags, "dsn", "dsn_file", "phorge", "log_level", "log_format")
+	complete(root, "output", "text", "json")
+	for _, name := range []string{"log_level", "log_format"} {
+		s, _ := find(settings, name)
+		complete(root, s.flag(), s.oneOf...)
+	}
+	return root
+}
+
+// group makes a command of commands refuse what it does not have.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(commands...)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		remedy := fmt.Sprintf("`%s --help` lists them all", cmd.CommandPath())
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			remedy = fmt.Sprintf("did you mean %s?", strings.Join(near, " or "))
+		}
+		return usagef("there is no command %q of `%s`; %s", args[0], cmd.CommandPath(), remedy)
+	}
+	return cmd
+}
+
+// complete offers the values of a flag to the shell.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the command has no such flag
+	}
+}
+
+// prepare sets up the output before any command.
+func (a *app) prepare() error {
+	if a.output != "text" && a.output != "json" {
+		return usagef("--output %q must be text or json", a.output)
+	}
+	a.print = newPrinter(a.out, a.output == "json", colours(a.out, a.environ))
+	return nil
+}
+
+// load reads the configuration for a command.
+func (a *app) load(cmd *cobra.Command) (*config, error) {
+	c, err := loadConfig(cmd.Flags(), a.environ, a.configFile)
+	if err != nil {
+		return nil, coded{err, exitUsage}
+	}
+	for _, warning := range c.warnings {
+		a.warnf("%s", warning)
+	}
+	return c, nil
+}
+
+// warnf tells a person about something that does not stop the command.
+func (a *app) warnf(format string, args ...any) {
+	fmt.Fprintf(a.err, "%s %s\n", paint(a.err, a.environ, yellow, "warning:"), plain(fmt.Sprintf(format, args...)))
+}
+
+// withStore opens the store for a command that ends by itself. SIGINT and
+// SIGTERM end it between two calls to the store.
+func (a *app) withStore(cmd *cobra.Command, use func(context.Context, *config, store) error) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c, err := a.load(cmd)
+	if err != nil {
+		return err
+	}
+	s, err := a.open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return use(ctx, c, s)
+}
+
+// terminal reports whether a stream is one.
+func terminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}

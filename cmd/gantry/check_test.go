@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestCheckTellsWhatIsRightAndWhatIsNot(t *testing.T) {
+	t.Setenv(role, "good")
+	plugins := manifest(t, binary(t), "AcmeWorker")
+	file := writeFile(t, "gantry.yaml", `
+dsn: gantry:hunter2@tcp(db:3306)/phabricator_worker
+plugins: `+plugins+`
+classes: {AcmeWorker: {slots: 2}, Gone: {deadline: 1m}}
+`, 0o644)
+	got := command(t, queued(t, 1, "OtherWorker"), "", "config", "check", "--config="+file, "--slots=8")
+	expect(t, got, exitOK, strings.NewReplacer("FILE", file, "PLUGINS", plugins, "BINARY", binary(t)).Replace(`
+ok       store: it opens; tasks of 1 classes are queued
+warning  class OtherWorker: tasks are queued and no handler here takes them; they stay as they are for whoever can run them
+warning  plugin acme: class AcmeWorker falls back to php, which this Gantry cannot run yet: its tasks wait while the handler cannot take them
+ok       plugin acme: BINARY starts and takes its classes
+warning  classes.Gone: no handler of the manifest takes the class, so its settings do nothing
+`[1:])+settingsTable(file, plugins), fmt.Sprintf("warning: %s holds a password and everybody on this machine may read it: chmod o-rwx %s\n", file, file))
+}
+
+// settingsTable is the second half of the text of a check.
+func settingsTable(file, plugins string) string {
+	rows := [][]string{
+		{"SETTING", "VALUE", "FROM"},
+		{"dsn", "gantry:***@tcp(db:3306)/phabricator_worker", file},
+		{"dsn_file", "-", "default"}, {"phorge", "-", "default"},
+		{"plugins", plugins, file},
+		{"slots", "8", "command line"},
+		{"lease", "1m0s", "default"}, {"idle_poll", "40ms", "default"}, {"drain_timeout", "30s", "default"},
+		{"max_crashes", "3", "default"}, {"pickup_delay", "0s", "default"},
+		{"log_level", "info", "default"}, {"log_format", "auto", "default"},
+		{"classes.AcmeWorker.slots", "2", file}, {"classes.Gone.deadline", "1m0s", file},
+	}
+	width := max(len(plugins), len(rows[1][1]))
+	table := "\n"
+	for _, row := range rows {
+		table += fmt.Sprintf("%-24s  %-*s  %s\n", row[0], width, row[1], row[2])
+	}
+	return table
+}
+
+func TestCheckAsJSONIsOneDocument(t *testing.T) {
+	got := command(t, nil, "", "config", "check", "--output=json")
+	if got.code != exitFailed || strings.Count(got.out, "\n") != 1 {
+		t.Errorf("exit code %d, %s", got.code, got.out)
+	}
+	for _, want := range []string{
+		`{"findings":[{"level":"problem","about":"store","message":"no store in this test"},{"level":"warning","about":"plugins","message":"there is no manifest`,
+		`{"name":"slots","value":"32","origin":"default"}`,
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("JSON is %s\nand does not contain %s", got.out, want)
+		}
+	}
+	if got.err != "gantry: 1 problem was found\n" {
+		t.Errorf("it says %q", got.err)
+	}
+}
+
+func TestCheckRefusesAConfigurationThatItCannotRead(t *testing.T) {
+	got := command(t, nil, "", "config", "check", "--config="+writeFile(t, "gantry.yaml", "slotz: 3", 0o600))
+	if got.code != exitUsage || !strings.Contains(got.err, "did you mean slots?") {
+		t.Errorf("exit code %d, %s", got.code, got.err)
+	}
+}
+
+func TestHelpOfConfigNamesEverySetting(t *testing.T) {
+	got := command(t, nil, "", "help", "config")
+	for _, s := range settings {
+		if !strings.Contains(got.out, "\n  "+s.name+" ") {
+			t.Errorf("%s is not explained", s.name)
+		}
+	}
+}
+
+func TestEveryCommandHasAnExampleAndSaysWhatItDoes(t *testing.T) {
+	root := newApp().root()
+	for _, cmd := range append(root.Commands(), root) {
+		for _, c := range append(cmd.Commands(), cmd) {
+			if c.Example == "" || c.Short == "" {
+				t.Errorf("`%s` has no example or no description", c.CommandPath())
+			}
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// defaultFile is read when neither --config nor GANTRY_CONFIG names a file. A
+// file in the current directory is never picked up by itself: it could name
+// programs to start.
+const defaultFile = "/etc/gantry/gantry.yaml"
+
+// config is the effective configuration: flags over environment over file over
+// defaults.
+type config struct {
+	DSN     string `koanf:"dsn"`
+	DSNFile string `koanf:"dsn_file"`
+	Phorge  string `koanf:"phorge"`
+	Plugins string `koanf:"plugins"`
+
+	Slots        int           `koanf:"slots"`
+	Lease        time.Duration `koanf:"lease"`
+	IdlePoll     time.Duration `koanf:"idle_poll"`
+	DrainTimeout time.Duration `koanf:"drain_timeout"`
+	MaxCrashes   int           `koanf:"max_crashes"`
+	PickupDelay  time.Duration `koanf:"pickup_delay"`
+
+	Classes map[string]classConfig `koanf:"classes"`
+
+	LogLevel  string `koanf:"log_level"`
+	LogFormat string `koanf:"log_format"`
+
+	values   map[string]any    // by the names of settings, as in the file
+	origin   map[string]string // which source has the last word on a setting
+	warnings []string
+}
+
+// classConfig is what the file says about one class; nil where it is silent.
+type classConfig struct {
+	Slots       *int           `koanf:"slots"`
+	Lease       *time.Duration `koanf:"lease"`
+	Deadline    *time.Duration `koanf:"deadline"`
+	PickupDelay *time.Duration `koanf:"pickup_delay"`
+	MaxCrashes  *int           `koanf:"max_crashes"`
+}
+
+// loadConfig reads all sources. fallback is the file to read when neither flag
+// nor environment names one; it need not exist.
+func loadConfig(flags *pflag.FlagSet, environ []string, fallback string) (*config, error) {
+	fromEnv, named, err := environmentLayer(environ)
+	if err != nil {
+		return nil, err
+	}
+	if f := flags.Lookup("config"); f.Changed {
+		named = f.Value.String()
+	}
+	fromFile, warnings, err := fileLayer(named, fallback)
+	if err != nil {
+		return nil, err
+	}
+	fromFlags, err := flagLayer(flags)
+	if err != nil {
+		return nil, err
+	}
+	c, err := merge(fromFile, fromEnv, fromFlags)
+	if err != nil {
+		return nil, err
+	}
+	c.warnings = warnings
+	return c, nil
+}
+
+// storeSettings all say where the store is; a source may use one of them.
+var storeSettings = []string{"dsn", "dsn_file", "phorge"}
+
+// merge lays later layers over earlier ones.
+func merge(layers ...layer) (*config, error) {
+	k := koanf.New(".")
+	c := &config{origin: map[string]string{}}
+	defaults := map[string]any{}
+	for _, s := range settings {
+		defaults[s.name] = s.value
+		c.origin[s.name] = "default"
+	}
+	if err := k.Load(confmap.Provider(defaults, ""), nil); err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, l := range layers {
+		values, err := l.checked()
+		problems = append(problems, err)
+		if len(storeNamed(values)) > 0 {
+			// Whoever names the store means that one, not a mixture.
+			for _, name := range storeSettings {
+				k.Delete(name)
+				c.origin[name] = "default"
+			}
+		}
+		if err := k.Load(confmap.Provider(values, ""), nil); err != nil {
+			return nil, err
+		}
+		for name := range values {
+			c.origin[name] = l.source
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	c.values = k.All()
+	strict := &mapstructure.DecoderConfig{ErrorUnused: true}
+	return c, k.UnmarshalWithConf("", c, koanf.UnmarshalConf{DecoderConfig: strict})
+}
+
+func storeNamed(values map[string]any) []string {
+	return slices.DeleteFunc(slices.Clone(storeSettings), func(name string) bool { return values[name] == nil })
+}
+
+// splitPassword answers a DSN with its password hidden, and the password. It
+// reads user:password@ as go-sql-driver/mysql does: up to the last @, from the
+// first colon. Text that is no DSN at all may be all password.
+func splitPassword(dsn string) (masked, password string) {
+	at := strings.LastIndexByte(dsn, '@')
+	if at < 0 {
+		if dsn == "" || strings.Contains(dsn, "/") {
+			return dsn, ""
+		}
+		return "***", dsn
+	}
+	user, password, _ := strings.Cut(dsn[:at], ":")
+	if password == "" {
+		return dsn, ""
+	}
+	return user + ":***" + dsn[at:], password
+}
+
+// shown answers the value of a setting as it may be shown to anybody.
+func (c *config) shown(name string) string {
+	value := c.values[name]
+	if dsn, ok := value.(string); ok && name == "dsn" {
+		value, _ = splitPassword(dsn)
+	}
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}

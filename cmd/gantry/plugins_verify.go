@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) pluginsVerifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify",
+		Short: "Start every binary once and check that it takes its classes",
+		Long: `Check every handler binary as "gantry run" does: its bytes are those that were
+pinned, it is a program for this machine, it starts, it speaks this version of
+the handler protocol, and it takes the classes that the manifest lists. The
+binaries get no task. One line for each finding; JSON is one document a line.`,
+		Example: "  gantry plugins verify --plugins /etc/gantry/plugins.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			manifest, err := loadManifest(c)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			findings, err := verifyPlugins(ctx, manifest)
+			if err != nil {
+				return err
+			}
+			for _, f := range findings {
+				if err := a.printFinding(f); err != nil {
+					return err
+				}
+			}
+			return verdict(findings)
+		},
+	}
+}
+
+// verifyPlugins starts every binary of a manifest once.
+func verifyPlugins(ctx context.Context, manifest *host.Manifest) ([]finding, error) {
+	h, err := startHost(ctx, manifest, zerolog.Nop())
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	var findings []finding
+	for _, status := range h.List() {
+		findings = append(findings, judge(status)...)
+	}
+	return findings, nil
+}
+
+// judge answers what there is to say about a binary that was started.
+func judge(status host.Status) []finding {
+	about := "plugin " + status.Name
+	if status.State != host.Ready {
+		return []finding{{problem, about, status.Problem}}
+	}
+	var findings []finding
+	worst := ok
+	for _, class := range status.Classes {
+		switch {
+		case class.Problem != "":
+			worst = problem
+			findings = append(findings, finding{problem, about, class.Problem})
+		case class.Fallback == host.PHP:
+			findings = append(findings, finding{warning, about, fmt.Sprintf(
+				"class %s falls back to php, which this Gantry cannot run yet: its tasks wait while the handler cannot take them", class.Class)})
+		}
+	}
+	if worst == ok {
+		findings = append(findings, finding{ok, about, status.Path + " starts and takes its classes"})
+	}
+	return findings
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/runtime"
+	"github.com/rs/zerolog"
+)
+
+// queued is a queue with some tasks of a class.
+func queued(t *testing.T, count int, class string) memory {
+	t.Helper()
+	m := newMemory()
+	for range count {
+		if _, err := m.Enqueue(t.Context(), []tasks.NewTask{{Class: class, Data: []byte(`{}`)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func TestRunUntilEmptyRunsWhatItCanAndTellsWhatItDid(t *testing.T) {
+	t.Setenv(role, "good")
+	plugins := "--plugins=" + manifest(t, binary(t), "AcmeWorker")
+
+	m := queued(t, 7, "AcmeWorker")
+	if _, err := m.Enqueue(t.Context(), []tasks.NewTask{{Class: "OtherWorker", Data: []byte(`{}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	got := command(t, m, "", "run", "--until-empty", plugins)
+	if want := "7 tasks leased: 7 succeeded, 0 yielded, 0 to be tried again, 0 failed, 0 crashed, 0 given back, 0 lost\n"; got.out != want || got.code != exitOK {
+		t.Errorf("exit code %d, %s%s\nwant %s", got.code, got.out, got.err, want)
+	}
+	for _, want := range []string{`"classes":["AcmeWorker"]`, `"message":"serving"`, `"class":"OtherWorker","queued":1`} {
+		if strings.Count(got.err, want) != 1 {
+			t.Errorf("the log is\n%s\nand does not say %s once", got.err, want)
+		}
+	}
+	if record, err := m.Get(t.Context(), 8); err != nil || record.Archive != nil || record.Owner != nil {
+		t.Errorf("the task that nothing here runs is %+v, %v", record, err)
+	}
+
+	got = command(t, queued(t, 2, "AcmeWorker"), "", "run", "--until-empty", "--output=json", plugins)
+	expect(t, result{got.code, got.out, ""}, exitOK,
+		`{"leased":2,"succeeded":2,"yielded":0,"retried":0,"failed":0,"crashed":0,"released":0,"lost":0}`+"\n", "")
+}
+
+func TestRunNeedsAManifest(t *testing.T) {
+	got := command(t, newMemory(), "", "run")
+	if got.code != exitUsage || !strings.Contains(got.err, "there is no manifest of handler binaries") {
+		t.Errorf("exit code %d, %s", got.code, got.err)
+	}
+}
+
+func TestSettingsOfAClassGoOverTheManifestButSlotsOnlyDown(t *testing.T) {
+	h, err := host.New(host.Config{Manifest: &host.Manifest{Plugins: []host.Plugin{{Classes: map[string]host.Class{
+		"Plain":   {},
+		"Limited": {Slots: 4, Lease: time.Minute, Deadline: time.Hour},
+		"Raised":  {Slots: 4},
+	}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &config{PickupDelay: time.Second, Classes: map[string]classConfig{
+		"Limited": {Slots: new(2), Lease: new(2 * time.Minute), Deadline: new(time.Minute), PickupDelay: new(time.Duration(0)), MaxCrashes: new(1)},
+		"Raised":  {Slots: new(9)},
+		"Unknown": {},
+	}}
+	var log strings.Builder
+	got := classesToRun(c, h, zerolog.New(&log))
+	want := map[string]runtime.Class{
+		"Plain":   {PickupDelay: time.Second},
+		"Limited": {Slots: 2, LeaseTime: 2 * time.Minute, Deadline: time.Minute, MaxCrashes: 1},
+		"Raised":  {Slots: 4, PickupDelay: time.Second},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(runtime.Class{}, "Executor")); diff != "" {
+		t.Errorf("classes (-want +got):\n%s", diff)
+	}
+	for name, class := range got {
+		if class.Executor != tasks.Executor(h) {
+			t.Errorf("%s does not run in the host", name)
+		}
+	}
+	if !strings.Contains(log.String(), `"class":"Unknown"`) {
+		t.Errorf("settings for a class that nothing takes were not logged: %s", log.String())
+	}
+}
+
+func TestSumsOfPassesMissNoCount(t *testing.T) {
+	one := runtime.Stats{Leased: 1, Started: 2, Succeeded: 3, Yielded: 4, Retried: 5, Failed: 6, Crashed: 7, Released: 8, Lost: 9, Revived: 10}
+	two := runtime.Stats{Leased: 2, Started: 4, Succeeded: 6, Yielded: 8, Retried: 10, Failed: 12, Crashed: 14, Released: 16, Lost: 18, Revived: 20}
+	if got := add(one, one); got != two {
+		t.Errorf("sum is %+v", got)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/phorge-gantry/gantry/tasks/runtime"
+	"github.com/spf13/pflag"
+)
+
+// setting is one setting of Gantry. It has one name in three spellings:
+// drain_timeout in the file, GANTRY_DRAIN_TIMEOUT in the environment,
+// --drain-timeout on the command line.
+type setting struct {
+	name  string
+	value any      // the default: a string, an int or a time.Duration
+	least any      // the smallest number or duration allowed, nil for text
+	oneOf []string // the words allowed, nil for any text
+	path  bool     // a relative path in the file starts at the file
+	usage string
+}
+
+// settings is every setting but classes, which only the file can hold. Flags,
+// variables, defaults, checks and help are made from it.
+var settings = []setting{
+	{name: "dsn", value: "", usage: "`DSN` of the worker database, user@tcp(host:3306)/phabricator_worker; a password belongs in GANTRY_DSN, the file or dsn_file"},
+	{name: "dsn_file", value: "", path: true, usage: "`file` that holds the dsn and nothing else"},
+	{name: "phorge", value: "", path: true, usage: "`directory` of a Phorge; the database is the one in its conf/local/local.json"},
+	{name: "plugins", value: "", path: true, usage: "`file` that is the manifest of the handler binaries, plugins.yaml"},
+
+	{name: "slots", value: runtime.DefaultSlots, least: 1, usage: "`number` of tasks that run at the same time"},
+	{name: "lease", value: runtime.DefaultLeaseTime, least: time.Second, usage: "how long a lease lasts before it must be renewed; the work of a dead host resumes after it"},
+	{name: "idle_poll", value: runtime.DefaultIdlePoll, least: time.Millisecond, usage: "longest pause between two looks at an empty queue"},
+	{name: "drain_timeout", value: runtime.DefaultDrainTimeout, least: time.Millisecond, usage: "how long a stop waits for running tasks before it cancels them and gives them back"},
+	{name: "max_crashes", value: runtime.DefaultMaxCrashes, least: 1, usage: "`number` of times a task may take down what runs it before it is archived as failed"},
+	{name: "pickup_delay", value: time.Duration(0), least: time.Duration(0), usage: "age below which a task is left alone"},
+
+	{name: "log_level", value: "info", oneOf: []string{"debug", "info", "warn", "error"}, usage: "least `level` that is logged: debug, info, warn or error"},
+	{name: "log_format", value: "auto", oneOf: []string{"auto", "json", "console"}, usage: "`format` of the log: json, console, or auto, which is console on a terminal and json elsewhere"},
+}
+
+// classSettings is what the file can say about one class under classes. What
+// it leaves out is as the manifest says, or as for all classes.
+var classSettings = []setting{
+	{name: "slots", value: 0, least: 1},
+	{name: "lease", value: time.Duration(0), least: time.Second},
+	{name: "deadline", value: time.Duration(0), least: time.Second},
+	{name: "pickup_delay", value: time.Duration(0), least: time.Duration(0)},
+	{name: "max_crashes", value: 0, least: 1},
+}
+
+const envPrefix = "GANTRY_"
+
+func (s setting) env() string  { return envPrefix + strings.ToUpper(s.name) }
+func (s setting) flag() string { return strings.ReplaceAll(s.name, "_", "-") }
+
+// addFlags gives a command the flags of the named settings.
+func addFlags(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		s, _ := find(settings, name)
+		switch value := s.value.(type) {
+		case string:
+			flags.String(s.flag(), value, s.usage)
+		case int:
+			flags.Int(s.flag(), value, s.usage)
+		case time.Duration:
+			flags.Duration(s.flag(), value, s.usage)
+		}
+	}
+}
+
+func find(among []setting, name string) (setting, bool) {
+	i := slices.IndexFunc(among, func(s setting) bool { return s.name == name })
+	if i < 0 {
+		return setting{}, false
+	}
+	return among[i], true
+}
+
+// parse makes a value of the setting's type from what a source holds. YAML
+// and flags hold typed values, the environment holds text.
+func (s setting) parse(raw any) (value any, err error) {
+	switch s.value.(type) {
+	case string:
+		value, err = s.parseText(raw)
+	case int:
+		value, err = s.parseNumber(raw)
+	case time.Duration:
+		value, err = s.parseDuration(raw)
+	}
+	return value, err
+}
+
+func (s setting) parseText(raw any) (string, error) {
+	text, ok := raw.(string)
+	if !ok {
+		return "", fmt.Errorf("must be text")
+	}
+	if s.oneOf != nil && !slices.Contains(s.oneOf, text) {
+		return "", fmt.Errorf("%q must be one of %s", text, strings.Join(s.oneOf, ", "))
+	}
+	return text, nil
+}
+
+func (s setting) parseNumber(raw any) (int, error) {
+	n, ok := raw.(int)
+	if text, isText := raw.(string); isText {
+		var err error
+		n, err = strconv.Atoi(text)
+		ok = err == nil
+	}
+	if !ok {
+		return 0, fmt.Errorf("%q must be a whole number", fmt.Sprint(raw))
+	}
+	if least := s.least.(int); n < least {
+		return 0, fmt.Errorf("%d must be at least %d", n, least)
+	}
+	return n, nil
+}
+
+// parseDuration refuses bare numbers, which would be taken for nanoseconds.
+func (s setting) parseDuration(raw any) (time.Duration, error) {
+	d, ok := raw.(time.Duration)
+	if text, isText := raw.(string); isText {
+		var err error
+		d, err = time.ParseDuration(text)
+		ok = err == nil
+	}
+	if !ok {
+		return 0, fmt.Errorf("%q must be a duration with its unit, such as 500ms, 60s or 2h", fmt.Sprint(raw))
+	}
+	if least := s.least.(time.Duration); d < least {
+		return 0, fmt.Errorf("%v must be at least %v", d, least)
+	}
+	return d, nil
+}

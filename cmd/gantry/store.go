@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/phorge"
+)
+
+// openStore opens the queue that the configuration names.
+func openStore(ctx context.Context, c *config) (store, error) {
+	dsn, err := c.storeDSN()
+	if err != nil {
+		return nil, err
+	}
+	s, err := phorge.Open(ctx, phorge.Config{DSN: dsn})
+	if err != nil {
+		return nil, coded{fmt.Errorf("open the store: %w", err), exitUnavailable}
+	}
+	return s, nil
+}
+
+// storeName names the store in logs, without its password.
+func (c *config) storeName() string {
+	switch {
+	case c.DSN != "":
+		return c.shown("dsn")
+	case c.DSNFile != "":
+		return c.DSNFile
+	}
+	return c.Phorge
+}
+
+// storeDSN answers the DSN, read from where the configuration says it is.
+func (c *config) storeDSN() (string, error) {
+	switch {
+	case c.DSN != "":
+		return c.DSN, nil
+	case c.DSNFile != "":
+		content, err := os.ReadFile(c.DSNFile)
+		if err != nil {
+			return "", coded{fmt.Errorf("read dsn_file: %w", err), exitUsage}
+		}
+		return strings.TrimSpace(string(content)), nil
+	case c.Phorge != "":
+		site, err := phorge.ReadPhorge(c.Phorge)
+		if err != nil {
+			return "", coded{err, exitUsage}
+		}
+		if site.ReadOnly {
+			return "", fmt.Errorf("%w: the Phorge at %s is read-only (cluster.read-only), so nothing may be leased or changed; try again once it is false",
+				tasks.ErrUnavailable, c.Phorge)
+		}
+		return site.DSN, nil
+	}
+	return "", usagef("there is no store: name a Phorge with --phorge, or its worker database with GANTRY_DSN or --dsn-file")
+}
