@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -38,10 +40,10 @@ func (s *Store) Renew(ctx context.Context, renewals []tasks.Renewal) ([]tasks.Re
 	if err != nil {
 		return nil, fmt.Errorf("look at %d leases: %w", len(ids), s.server.explain(err))
 	}
-	var short []int
+	short := map[int64]bool{}
 	for i, r := range renewals {
 		if answers[i] = held.answer(r); answers[i].Err == nil && held.needs(r) {
-			short = append(short, i)
+			short[r.ID] = true
 		}
 	}
 	if len(short) == 0 {
@@ -54,13 +56,10 @@ func (s *Store) Renew(ctx context.Context, renewals []tasks.Renewal) ([]tasks.Re
 	return answers, nil
 }
 
-// extend extends the leases of the renewals that short numbers, as far as they
-// are still held.
-func extend(ctx context.Context, tx *sql.Tx, renewals []tasks.Renewal, short []int, answers []tasks.Renewed) error {
-	ids := make([]int64, len(short))
-	for n, i := range short {
-		ids[n] = renewals[i].ID
-	}
+// extend extends the leases of the tasks in short, as far as they are still
+// held. Of several renewals of one task each sees what the ones before it did.
+func extend(ctx context.Context, tx *sql.Tx, renewals []tasks.Renewal, short map[int64]bool, answers []tasks.Renewed) error {
+	ids := slices.Sorted(maps.Keys(short))
 	found, err := tx.QueryContext(ctx, withIDs(heldSQL+" FOR UPDATE", ids))
 	if err != nil {
 		return err
@@ -69,12 +68,22 @@ func extend(ctx context.Context, tx *sql.Tx, renewals []tasks.Renewal, short []i
 	if err != nil {
 		return err
 	}
-	until := map[int64][]int64{} // epoch to ids: one UPDATE for each lease time
-	for _, i := range short {
-		r := renewals[i]
-		if answers[i] = held.answer(r); answers[i].Err == nil {
+	expires := map[int64]int64{} // of the tasks to be extended
+	for i, r := range renewals {
+		if !short[r.ID] {
+			continue
+		}
+		if answers[i] = held.answer(r); answers[i].Err == nil && held.needs(r) {
 			answers[i].Expires = held.now + seconds(r.LeaseTime)
-			until[answers[i].Expires] = append(until[answers[i].Expires], r.ID)
+			expires[r.ID] = answers[i].Expires
+			p := held.places[r.ID]
+			held.places[r.ID] = tasks.Place{Owner: p.Owner, Expires: &answers[i].Expires}
+		}
+	}
+	until := map[int64][]int64{} // ids by epoch: one UPDATE for each lease time
+	for _, id := range ids {
+		if at, ok := expires[id]; ok {
+			until[at] = append(until[at], id)
 		}
 	}
 	for expires, ids := range until {

@@ -1,0 +1,36 @@
+// Package runtime is the loop that empties a queue: it leases tasks from a
+// tasks.Store, runs each through the tasks.Executor of its class, keeps the
+// leases alive meanwhile, and settles what came of them.
+//
+//	             ┌────────── book: what is held, slots, outcomes ──────────┐
+//	leaser ──add─▶ waiting ──next──▶ running ──finish──▶ ended ──take──▶ settlers
+//	             └──────────────▲ renewer: lost, revived ▲─────────────────┘
+//
+// The book is the only state, behind one lock, and it does no I/O. Around it
+// stand one leaser, one renewer, a few settlers and one goroutine for each busy
+// slot. None of them waits for another: while one batch is being settled the
+// next runs and the one after that is being leased.
+//
+// # How far it leases ahead
+//
+// Each class has as many tasks leased and waiting as it started during the
+// last few hundredths of a second (see pace). Cheap tasks therefore stream in
+// large batches, and of a class whose tasks take long nothing is leased until a
+// slot is free for it. The estimate can be wrong, when slow tasks take the
+// slots that cheap ones flowed through; so a task that has waited for a second
+// is given back to the queue, at its place and without counting anything.
+//
+// # When the store cannot be reached
+//
+// Nothing ends and nothing is dropped: calls are repeated with growing pauses,
+// outcomes wait, and the bound on held tasks stops the intake. After any failed
+// call the runtime renews what it holds before it leases again (see
+// book.leasable), or it could lease, as somebody else's expired task, one that
+// it still holds itself.
+//
+// # How it stops
+//
+// Drain gives unstarted tasks back, waits for the running ones, and cancels
+// and releases those that take too long. Close does not wait. Either leaves no
+// goroutine and counts no attempt.
+package runtime
