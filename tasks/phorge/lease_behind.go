@@ -1,6 +1,10 @@
 package phorge
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 const (
 	// Looking behind the cursors costs no more than this while they find enough:
@@ -26,9 +30,7 @@ type behind struct {
 	sweep, recent spot
 	landings      [3]spot
 
-	next   time.Time // when to look again
-	began  spot      // where the last sweep began
-	looked int       // rows of the last look
+	next time.Time // when to look again
 
 	missed map[int64]entry     // due rows that were found
 	locked map[int64]time.Time // until when rows are left alone
@@ -50,48 +52,62 @@ func landings(now int64) [3]landing {
 	}
 }
 
-// ask asks for the next windows when it is time for them.
-func (b *behind) ask(q *question, s *search) (asked bool) {
-	now := time.Now()
-	if now.Before(b.next) {
-		return false
+// scan is one window of a scan.
+type scan struct {
+	next      *spot // where the next window begins: behind this one, or anew when it is not full
+	at        func(entry) spot
+	limit     int
+	statement string
+}
+
+// lookBehind reads the next window of each scan when it is time for them.
+func (s *Store) lookBehind(ctx context.Context, sr *search) error {
+	began, from, looked := time.Now(), sr.sweep, 0
+	if began.Before(sr.next) {
+		return nil
 	}
-	b.looked, b.began = 0, b.sweep
-	b.scan(q, s, &b.sweep, entry.byID, sweepRows, fromSQL, b.sweep.id)
-	b.scan(q, s, &b.recent, entry.byID, recentRows, fromSQL, max(b.recent.id, s.settled()+1))
+	if err := s.sample(ctx); err != nil {
+		return err
+	}
+	for _, w := range sr.scans() {
+		rows, err := s.look(ctx, w.statement)
+		if err != nil {
+			return err
+		}
+		*w.next = spot{}
+		if len(rows) == w.limit {
+			*w.next = w.at(rows[w.limit-1]).next()
+		}
+		looked += len(rows)
+		for _, e := range rows {
+			sr.meet(e)
+		}
+	}
+	took := time.Since(began)
+	sr.small = from == spot{} && sr.sweep == spot{} && took <= tooSlow
+	sr.next = began.Add(max(time.Duration(looked)*perRow, took*rest))
+	return nil
+}
+
+func (s *search) scans() []scan {
+	recent := max(s.recent.id, s.settled()+1)
+	scans := []scan{
+		{&s.sweep, entry.byID, sweepRows, fmt.Sprintf(fromSQL, s.sweep.id, sweepRows)},
+		{&s.recent, entry.byID, recentRows, fmt.Sprintf(fromSQL, recent, recentRows)},
+	}
 	for n, l := range landings(s.now) {
-		from := b.landings[n]
+		from := s.landings[n]
 		if from.key < l.from {
 			from = spot{l.from, 0}
 		}
-		b.scan(q, s, &b.landings[n], entry.byExpiry, landingRows, expiredSQL, l.before, from.key, from.id)
+		scans = append(scans, scan{&s.landings[n], entry.byExpiry, landingRows,
+			fmt.Sprintf(expiredSQL, l.before, from.key, from.id, landingRows)})
 	}
-	if ids := b.unlocked(now); len(ids) > 0 {
-		q.ask(s.meetAll, "%s", withIDs(theseSQL, ids))
+	if ids := s.unlocked(time.Now()); len(ids) > 0 {
+		scans = append(scans, scan{new(spot), entry.byID, len(ids), withIDs(theseSQL, ids)})
 	}
-	return true
+	return scans
 }
-
-// scan asks for a window. The next one begins behind it, or anew when this one
-// is not full.
-func (b *behind) scan(q *question, s *search, next *spot, at func(entry) spot, limit int, sql string, args ...any) {
-	q.ask(func(rows []entry) {
-		*next = spot{}
-		if len(rows) == limit {
-			*next = at(rows[limit-1]).next()
-		}
-		b.looked += len(rows)
-		s.meetAll(rows)
-	}, sql, append(args, limit)...)
-}
-
-// restFrom puts off the next look by what this one cost.
-func (b *behind) restFrom(took time.Duration) {
-	b.next = time.Now().Add(max(time.Duration(b.looked)*perRow, rest*took))
-}
-
-// whole reports whether the last sweep saw every row there is.
-func (b *behind) whole() bool { return b.began == spot{} && b.sweep == spot{} }
 
 // unlocked answers the rows that were left alone for long enough and forgets
 // them.
@@ -114,12 +130,6 @@ func (b *behind) leaveAlone(id int64) {
 		b.locked = map[int64]time.Time{}
 	}
 	b.locked[id] = time.Now().Add(lockedPause)
-}
-
-func (s *search) meetAll(rows []entry) {
-	for _, e := range rows {
-		s.meet(e)
-	}
 }
 
 // meet remembers a row that is due and lies behind the cursor of its class.

@@ -2,6 +2,7 @@ package phorge
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -61,19 +62,18 @@ func (s *Store) find(ctx context.Context, sr *search) (more bool, err error) {
 
 // findInSmall looks at every row, unless there turn out to be too many.
 func (s *Store) findInSmall(ctx context.Context, sr *search) error {
-	var all []entry
-	var q question
-	q.ask(func(rows []entry) { all = rows }, fromSQL, 0, sweepRows)
-	took, err := s.look(ctx, q)
+	began := time.Now()
+	all, err := s.look(ctx, fmt.Sprintf(fromSQL, 0, sweepRows))
 	if err != nil {
 		return err
 	}
 	again := sr.slow
-	sr.slow = took > tooSlow
+	sr.slow = time.Since(began) > tooSlow
 	if sr.large = len(all) == sweepRows || again && sr.slow; sr.large {
-		sr.sweep, sr.recent, sr.landings, sr.next = spot{}, spot{}, [3]spot{}, time.Time{}
+		sr.behind = behind{locked: sr.locked}
 		return nil
 	}
+	sr.ids.add(time.Now(), sr.top)
 	for _, e := range all {
 		if sr.ready(e) {
 			sr.candidates[e.id] = e
@@ -86,26 +86,18 @@ func (s *Store) findInSmall(ctx context.Context, sr *search) error {
 // findInLarge goes along both tracks until the batch is full or the budgets
 // are spent, and looks behind the cursors when it is time.
 func (s *Store) findInLarge(ctx context.Context, sr *search) (more bool, err error) {
-	fresh := newTrip(sr, &sr.fresh, max(smallWindow, sr.req.Limit), newBudget)
-	expired := newTrip(sr, &sr.expired, max(smallWindow, kept(sr.req.Limit)), expiredBudget)
-	var q question
-	behind := sr.behind.ask(&q, sr)
-	for err == nil {
-		if expired.found < kept(sr.req.Limit) || fresh.done && fresh.found+expired.found < sr.req.Limit {
-			expired.ask(&q)
-		}
-		if fresh.found < sr.req.Limit {
-			fresh.ask(&q)
-		}
-		if len(q) == 0 {
-			break
-		}
-		var took time.Duration
-		if took, err = s.look(ctx, q); behind && err == nil {
-			sr.restFrom(took)
-			sr.small = sr.whole() && took <= tooSlow
-		}
-		q, behind = nil, false
+	if err := s.lookBehind(ctx, sr); err != nil {
+		return false, err
+	}
+	limit := sr.req.Limit
+	fresh := newTrip(sr, &sr.fresh, max(smallWindow, limit), newBudget)
+	expired := newTrip(sr, &sr.expired, max(smallWindow, kept(limit)), expiredBudget)
+	err = s.walk(ctx, expired, kept(limit))
+	if err == nil {
+		err = s.walk(ctx, fresh, limit)
+	}
+	if err == nil {
+		err = s.walk(ctx, expired, limit-fresh.found)
 	}
 	for id, e := range sr.missed {
 		if sr.ready(e) {
@@ -114,4 +106,20 @@ func (s *Store) findInLarge(ctx context.Context, sr *search) (more bool, err err
 	}
 	more = fresh.end()
 	return expired.end() || more, err
+}
+
+// walk reads windows until so many tasks are found.
+func (s *Store) walk(ctx context.Context, t *trip, wanted int) error {
+	for t.found < wanted && t.next() {
+		statement := fmt.Sprintf(newSQL, newRanges(t), t.window)
+		if t.leased {
+			statement = fmt.Sprintf(expiredSQL, clockNow, t.starts[0].key, t.starts[0].id, t.window)
+		}
+		rows, err := s.look(ctx, statement)
+		if err != nil {
+			return err
+		}
+		t.pass(rows)
+	}
+	return nil
 }

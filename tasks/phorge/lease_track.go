@@ -60,11 +60,11 @@ func (t *trip) active(ln *lane, class string) bool {
 	return !t.stops[stop{ln, class}] && !t.served[class] && t.count[class] < t.req.Want(class).Limit
 }
 
-// ask asks for the next window, if there is one.
-func (t *trip) ask(q *question) {
+// next prepares the next window and answers false when there is none.
+func (t *trip) next() bool {
 	t.window = min(t.window, t.budget)
 	if t.done || t.window <= 0 {
-		return
+		return false
 	}
 	if t.leased {
 		t.lane(0)
@@ -75,13 +75,8 @@ func (t *trip) ask(q *question) {
 			t.starts[key] = start
 		}
 	}
-	if !t.leased {
-		q.ask(t.pass, newSQL, newRanges(t), t.window)
-	} else if from, ok := t.starts[0]; ok {
-		q.ask(t.pass, expiredSQL, clockNow, from.key, from.id, t.window)
-	} else {
-		t.done = true
-	}
+	t.done = t.leased && len(t.starts) == 0
+	return !t.done
 }
 
 // start answers the first spot of a lane that an active class has not passed.
