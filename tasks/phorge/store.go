@@ -76,6 +76,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		// Not wrapped: the driver quotes from the DSN, and so from the password.
 		return nil, errors.New("the DSN cannot be read; it has the form user:password@tcp(host:port)/namespace_worker")
 	}
+	cfg.Logger = &mysql.NopLogger{} // it would say once more, on stderr, what errors say
 	if c.Host == "" {
 		if c.Host, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("ask for the host name: %w", err)
