@@ -6,9 +6,10 @@
 //	go run ./tests/bench --rows drain_plugin,pickup_p99 # these, and what they are compared with
 //
 // Everything that is compared is measured in turn, round after round, so that a
-// machine which slows down slows all of it down. The table shows medians over
-// the rounds; build/bench.json holds every sample. The ratios are ratios of
-// medians. A target that is missed is printed as missed, and is no error.
+// machine which slows down slows all of it down, and a ratio compares what was
+// measured in the same round. The table shows medians over the rounds;
+// build/bench.json holds every sample. A target that is missed is printed as
+// missed, and is no error.
 //
 // floor.go holds what Gantry is compared with: the same row changes in the same
 // batches, written as fast as the server takes them.

@@ -18,7 +18,7 @@ type row struct {
 	says string // what was measured
 
 	// ratios names what the row is compared with: for "floor", "stock" and
-	// "shallow" the rows of which the one with the highest median counts.
+	// "shallow" the rows of which the best counts.
 	ratios  map[string][]string
 	targets []target
 	samples []float64
@@ -120,24 +120,30 @@ func (t *table) add(name string, value float64) {
 	r.samples = append(r.samples, value)
 }
 
-// figure answers the median of a row, or its ratio to the best of others.
-func (t *table) figure(r *row, of string) (float64, bool) {
+// figure answers the median of a row, or its ratio to the best of others: the
+// lowest of the medians over the rounds, each sample being compared with what
+// was measured in the same round.
+func (t *table) figure(r *row, of string) (value float64, known bool) {
 	if len(r.samples) == 0 {
 		return 0, false
 	}
 	if of == "rate" {
 		return median(r.samples), true
 	}
-	best := 0.0
 	for _, name := range r.ratios[of] {
-		if other := t.row(name); len(other.samples) > 0 {
-			best = max(best, median(other.samples))
+		other := t.row(name).samples
+		if len(other) != len(r.samples) {
+			continue // there is no Phorge
+		}
+		ratios := make([]float64, len(other))
+		for i, sample := range r.samples {
+			ratios[i] = sample / other[i]
+		}
+		if ratio := median(ratios); !known || ratio < value {
+			value, known = ratio, true
 		}
 	}
-	if best == 0 {
-		return 0, false
-	}
-	return median(r.samples) / best, true
+	return value, known
 }
 
 // verdict says what was asked of a row, and whether it was met.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tasks"
@@ -64,8 +64,17 @@ func newRound(n int, o options, server *harness.MariaDB) (*round, error) {
 		return nil, err
 	}
 	r.dsn = server.DSN(r.namespace + "_worker")
-	r.db, err = sql.Open("mysql", r.dsn)
-	return r, err
+	config, err := mysql.ParseDSN(r.dsn)
+	if err != nil {
+		return nil, err
+	}
+	config.Logger = &mysql.NopLogger{} // a server that was killed is no news
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	r.db = sql.OpenDB(connector)
+	return r, nil
 }
 
 // writeManifest lists this program as the handler binary.
@@ -170,11 +179,11 @@ func newTasks(all []work) []tasks.NewTask {
 func (r *round) disturb(ctx context.Context, seats []*seat) error {
 	kinds := []string{"runtime", "handler", "mariadb"}
 	r.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	for range r.rng.IntN(4) {
+	for range 3 + r.rng.IntN(4) {
 		kinds = append(kinds, kinds[r.rng.IntN(3)])
 	}
 	for _, kind := range kinds {
-		if err := pause(ctx, 200*time.Millisecond+time.Duration(r.rng.ExpFloat64()*float64(800*time.Millisecond))); err != nil {
+		if err := pause(ctx, 100*time.Millisecond+time.Duration(r.rng.ExpFloat64()*float64(500*time.Millisecond))); err != nil {
 			return err
 		}
 		if err := r.kill(ctx, kind, seats[r.rng.IntN(len(seats))]); err != nil {
@@ -195,6 +204,9 @@ func (r *round) kill(ctx context.Context, kind string, s *seat) error {
 	}
 	if err := r.server.Kill(); err != nil {
 		return err
+	}
+	if r.rng.IntN(3) == 0 && s.kill() { // both at once, as when a host dies
+		r.kills["runtime"]++
 	}
 	if err := pause(ctx, time.Duration(r.rng.ExpFloat64()*float64(500*time.Millisecond))); err != nil {
 		return err
