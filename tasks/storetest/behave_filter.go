@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -86,6 +87,39 @@ var filterBehaviours = []behaviour{
 			s.same("leased", len(first), 4)
 			s.same("leased again", idsOf(s.lease(only("A"))), idsOf(first))
 		}
+	}},
+	{name: "a long queue is leased in its order", check: func(s *scene) {
+		var news []tasks.NewTask
+		for i := range 1500 {
+			news = append(news, prioritized("A", 1000*(1+i*7%5)))
+		}
+		s.queue(news...)
+		var got, want []tasks.Task
+		for _, record := range s.rows() {
+			want = append(want, record.Task)
+		}
+		slices.SortFunc(want, byPriority)
+		for len(got) < len(want) {
+			leased := s.lease(all(100))
+			s.same("leased", len(leased) > 0, true)
+			got = append(got, leased...)
+		}
+		s.same("order", idsOf(got), idsOf(want))
+	}},
+	{name: "work behind many rows that must be passed over is found", check: func(s *scene) {
+		unwanted := slices.Repeat([]tasks.NewTask{prioritized("unwanted", 1)}, 1500)
+		delayed := slices.Repeat([]tasks.NewTask{{Class: "A", Data: []byte("1"), DelayUntil: latest}}, 1500)
+		s.queue(append(unwanted, delayed...)...)
+		fresh := s.queue(prioritized("A", 4000))[0]
+		expired := s.put("A", at(tasks.YieldOwner, s.now()-1))
+		found := map[int64]bool{}
+		s.eventually("both are leased", func() bool {
+			for _, task := range s.lease(tasks.LeaseRequest{Limit: 8, Classes: map[string]tasks.ClassRequest{"A": want(8)}}) {
+				found[task.ID] = true
+			}
+			return found[fresh] && found[expired]
+		})
+		s.same("found", len(found), 2)
 	}},
 }
 

@@ -98,7 +98,7 @@ var renewBehaviours = []behaviour{
 // settleable is one outcome of each kind that a store settles.
 var settleable = []tasks.Outcome{
 	{Kind: tasks.Succeeded, Duration: 1500 * time.Microsecond},
-	{Kind: tasks.Failed},
+	{Kind: tasks.Failed, Wait: minute},
 	{Kind: tasks.Yielded, Wait: minute},
 	{Kind: tasks.Retry, Wait: minute},
 	{Kind: tasks.Crashed, Wait: minute},

@@ -19,35 +19,41 @@ func compareHistories(t rapid.TB, open func() Subject) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := newMachine(r, open())
 		defer m.Close()
-		r.Repeat(map[string]func(*rapid.T){
-			"":         m.sameRows,
-			"enqueue":  m.enqueue,
-			"lease":    m.lease,
-			"renew":    m.renew,
-			"settle":   m.settle,
-			"cancel":   m.cancel,
-			"free":     m.free,
-			"delay":    m.delay,
-			"priority": m.priority,
-			"retry":    m.retry,
-			"awaken":   m.awaken,
-			"look":     m.look,
-			"age":      m.age,
-			"sweep":    m.sweep,
-			"place":    m.placeRow,
-			"insert":   m.insertRow,
-		})
+		m.run(r, m.lease, m.sameRows)
+	})
+}
+
+// run lets random things happen, with a check after each.
+func (m *machine) run(r *rapid.T, lease, check func(*rapid.T)) {
+	r.Repeat(map[string]func(*rapid.T){
+		"":         check,
+		"enqueue":  m.enqueue,
+		"lease":    lease,
+		"renew":    m.renew,
+		"settle":   m.settle,
+		"cancel":   m.cancel,
+		"free":     m.free,
+		"delay":    m.delay,
+		"priority": m.priority,
+		"retry":    m.retry,
+		"awaken":   m.awaken,
+		"look":     m.look,
+		"age":      m.age,
+		"sweep":    m.sweep,
+		"place":    m.placeRow,
+		"insert":   m.insertRow,
 	})
 }
 
 // machine is a store and the model side by side.
 type machine struct {
 	Subject
-	model *Memory
-	now   int64
-	ids   []int64
-	held  []tasks.Task // every lease that was ever answered, also those that ended
-	fence int64
+	model  *Memory
+	now    int64
+	ids    []int64
+	held   []tasks.Task // every lease that was ever answered, also those that ended
+	fence  int64
+	filler int64 // ids up to this one only make the queue long
 }
 
 func newMachine(r *rapid.T, s Subject) *machine {
@@ -117,26 +123,40 @@ func (m *machine) follow(r *rapid.T, ids []int64) {
 }
 
 func (m *machine) lease(r *rapid.T) {
-	req := aRequest().Draw(r, "request")
-	store := m.Store
-	if rapid.Bool().Draw(r, "by the other process") {
-		store = m.Other
-	}
-	got, err := leaseFully(r.Context(), store, req)
-	if len(got) > 0 && got[0].Lease != nil {
-		owner, ok := tasks.ParseOwner(got[0].Lease.Owner)
-		if !ok || owner.Fence <= m.fence || len(got[0].Lease.Owner) > 64 {
-			r.Fatalf("the owner %q does not follow fence %d", got[0].Lease.Owner, m.fence)
-		}
-		m.fence = owner.Fence
-		m.model.fence, m.model.nonce, m.model.host = owner.Fence-1, owner.Nonce, owner.Host
-	}
+	req, got, err := m.leased(r)
 	same(r, "Lease", said(got, err), said(m.model.Lease(r.Context(), req)))
 	m.held = append(m.held, got...)
 }
 
+// leased asks the store for random tasks, and tells the model the fence and
+// who got it.
+func (m *machine) leased(r *rapid.T) (req tasks.LeaseRequest, got []tasks.Task, err error) {
+	req = aRequest().Draw(r, "request")
+	store := m.Store
+	if rapid.Bool().Draw(r, "by the other process") {
+		store = m.Other
+	}
+	got, err = leaseFully(r.Context(), store, req)
+	m.followFence(r, got)
+	return req, got, err
+}
+
+func (m *machine) followFence(r *rapid.T, got []tasks.Task) {
+	if len(got) == 0 || got[0].Lease == nil {
+		return
+	}
+	owner, ok := tasks.ParseOwner(got[0].Lease.Owner)
+	if !ok || owner.Fence <= m.fence || len(got[0].Lease.Owner) > 64 {
+		r.Fatalf("the owner %q does not follow fence %d", got[0].Lease.Owner, m.fence)
+	}
+	m.fence = owner.Fence
+	m.model.fence, m.model.nonce, m.model.host = owner.Fence-1, owner.Nonce, owner.Host
+}
+
 func (m *machine) renew(r *rapid.T) {
-	renewals := rapid.SliceOfN(m.aRenewal(r), 1, 6).Draw(r, "renewals")
+	// Whoever holds a task holds it under one lease and wants one lease time.
+	once := func(r tasks.Renewal) int64 { return r.ID }
+	renewals := rapid.SliceOfNDistinct(m.aRenewal(r), 1, 6, once).Draw(r, "renewals")
 	same(r, "Renew", said(m.Store.Renew(r.Context(), renewals)), said(m.model.Renew(r.Context(), renewals)))
 }
 
@@ -210,14 +230,11 @@ func (m *machine) age(r *rapid.T) {
 
 // sweep does what `phd start` does.
 func (m *machine) sweep(r *rapid.T) {
-	records, err := m.model.All()
-	if err != nil {
-		r.Fatalf("All: %v", err)
-	}
-	for _, record := range records {
-		if record.Archive == nil && record.Expires != nil && *record.Expires > m.now {
-			swept := tasks.Place{Owner: record.Owner, Expires: &m.now}
-			m.both(r, "sweep", func(rows Rows) error { return rows.Place(record.ID, swept) })
+	for _, id := range m.ids {
+		task, active := m.model.active[id]
+		if active && task.Expires != nil && *task.Expires > m.now {
+			swept := tasks.Place{Owner: task.Owner, Expires: &m.now}
+			m.both(r, "sweep", func(rows Rows) error { return rows.Place(id, swept) })
 		}
 	}
 }
@@ -232,6 +249,7 @@ func (m *machine) placeRow(r *rapid.T) {
 
 func (m *machine) insertRow(r *rapid.T) {
 	task := m.aRow().Draw(r, "row")
-	m.ids = append(m.ids, task.ID)
-	m.both(r, "insert", func(rows Rows) error { return rows.Insert(task) })
+	got, err := m.Rows.Insert(task)
+	m.follow(r, []int64{got})
+	same(r, "insert", said(got, err), said(m.model.Insert(task)))
 }

@@ -130,7 +130,6 @@ func (m *machine) aRow() *rapid.Generator[tasks.Task] {
 	data := [][]byte{nil, {}, []byte("{"), []byte("0"), []byte(`"\ud800"`)}
 	return rapid.Custom(func(r *rapid.T) tasks.Task {
 		return tasks.Task{
-			ID:           slices.Max(append(slices.Clone(m.ids), 0)) + rapid.Int64Range(1, 4).Draw(r, "id"),
 			Class:        aClass().Draw(r, "class"),
 			Data:         rapid.SampledFrom(data).Draw(r, "data"),
 			Priority:     rapid.SampledFrom([]int{0, 2000, math.MaxUint32}).Draw(r, "priority"),
@@ -149,7 +148,7 @@ func (m *machine) aFilter() *rapid.Generator[tasks.Filter] {
 			State: rapid.SampledFrom([]tasks.State{tasks.Active, tasks.Archived}).Draw(r, "state"),
 			Class: rapid.SampledFrom([]string{"", "A", "B"}).Draw(r, "class"),
 			Limit: rapid.SampledFrom([]int{1, 3, 100}).Draw(r, "limit"),
-			After: m.anID().Draw(r, "after") % math.MaxInt32,
+			After: max(m.filler, m.anID().Draw(r, "after")%math.MaxInt32),
 		}
 		if rapid.Bool().Draw(r, "restricted") {
 			f.MinFailures = rapid.IntRange(0, 2).Draw(r, "failures at least")

@@ -90,8 +90,9 @@ func released(lease tasks.Lease, wait time.Duration, until int64) tasks.Place {
 // fence. A yield leaves no trace of its lease, nor does a return to a place
 // without a fence, so repeating one of those is answered as a lost lease.
 func (m *Memory) settledBefore(s tasks.Settlement) bool {
-	if record, ok := m.archived[s.ID]; ok {
-		return record.Owner != nil && *record.Owner == s.Lease.Owner && record.Result == resultOf(s.Outcome.Kind)
+	if result := resultOf(s.Outcome.Kind); result >= 0 {
+		record, ok := m.archived[s.ID]
+		return ok && record.Owner != nil && *record.Owner == s.Lease.Owner && record.Result == result
 	}
 	owner := after(s.Lease, s.Outcome, m.clock()).Owner
 	if owner == nil || !strings.Contains(*owner, ":") {
@@ -101,6 +102,7 @@ func (m *Memory) settledBefore(s tasks.Settlement) bool {
 	return left
 }
 
+// resultOf is negative for outcomes after which the task stays active.
 func resultOf(kind tasks.Kind) int {
 	switch kind {
 	case tasks.Succeeded:

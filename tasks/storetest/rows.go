@@ -1,19 +1,14 @@
 package storetest
 
-import (
-	"fmt"
-
-	"github.com/phorge-gantry/gantry/tasks"
-)
+import "github.com/phorge-gantry/gantry/tasks"
 
 // Rows is what programs that do not know Gantry do to the queue: stock Phorge,
 // its bin/worker and its console, a person with a database client. It is also
 // how a test lets time pass: it moves the rows instead of the clock.
 type Rows interface {
-	// Insert writes an active row as it is given, and no data row when Data is
-	// nil. The id is the caller's to choose; ids that Enqueue gives out later
-	// are above it.
-	Insert(task tasks.Task) error
+	// Insert writes an active row as it is given, under the next id, and no data
+	// row when Data is nil.
+	Insert(task tasks.Task) (id int64, err error)
 
 	// Place writes the lease columns of an active row.
 	Place(id int64, place tasks.Place) error
@@ -27,17 +22,14 @@ type Rows interface {
 }
 
 // Insert implements Rows.
-func (m *Memory) Insert(task tasks.Task) error {
+func (m *Memory) Insert(task tasks.Task) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.active[task.ID]; ok || task.ID == 0 {
-		return fmt.Errorf("insert task %d: the id is taken", task.ID)
-	}
 	task = copied(task)
+	task.ID = m.nextID()
 	m.active[task.ID] = task
 	m.made[task.ID] = m.clock()
-	m.lastID = max(m.lastID, task.ID)
-	return nil
+	return task.ID, nil
 }
 
 // Place implements Rows.

@@ -52,6 +52,9 @@ func Run(t *testing.T, open Open) {
 	t.Run("RandomHistories", func(t *testing.T) {
 		compareHistories(t, func() Subject { return open(t, Standing) })
 	})
+	t.Run("RandomHistoriesOfALongQueue", func(t *testing.T) {
+		compareLongHistories(t, func() Subject { return open(t, Standing) })
+	})
 	t.Run("ConcurrentHistory", func(t *testing.T) { checkConcurrent(t, open) })
 }
 
