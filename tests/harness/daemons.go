@@ -109,7 +109,8 @@ func (p *Phorge) run(ctx context.Context, program string, args ...string) (strin
 	case <-child.exited:
 		return out.String(), child.err
 	case <-ctx.Done():
-		return out.String(), errors.Join(ctx.Err(), child.kill())
+		err := errors.Join(ctx.Err(), child.kill()) // nothing writes to out any more
+		return out.String(), err
 	}
 }
 
