@@ -88,8 +88,8 @@ func seed(t *testing.T) memory {
 			task.Priority = tasks.PriorityDefault
 		}
 		task.DateCreated, task.DateModified = noon-100, noon-50
-		if err := m.Insert(task); err != nil {
-			t.Fatal(err)
+		if id, err := m.Insert(task); err != nil || id != task.ID {
+			t.Fatalf("task %d got the id %d, %v", task.ID, id, err)
 		}
 	}
 	archive(t, m, tasks.NewTask{Class: "PhabricatorMetaMTAWorker", Data: []byte(`18`)}, tasks.Succeeded) // 9

@@ -21,7 +21,7 @@ warning  class OtherWorker: tasks are queued and no handler here takes them; the
 warning  plugin acme: class AcmeWorker falls back to php, which this Gantry cannot run yet: its tasks wait while the handler cannot take them
 ok       plugin acme: BINARY starts and takes its classes
 warning  classes.Gone: no handler of the manifest takes the class, so its settings do nothing
-`[1:])+settingsTable(file, plugins), fmt.Sprintf("warning: %s holds a password and everybody on this machine may read it: chmod o-rwx %s\n", file, file))
+`[1:])+settingsTable(file, plugins), fmt.Sprintf("warning: %s is where a password is and everybody on this machine may read it: chmod o-rwx %s\n", file, file))
 }
 
 // settingsTable is the second half of the text of a check.

@@ -75,6 +75,9 @@ func loadConfig(flags *pflag.FlagSet, environ []string, fallback string) (*confi
 		return nil, err
 	}
 	c.warnings = warnings
+	if c.DSNFile != "" {
+		c.warnings = append(c.warnings, warnIfPublic(c.DSNFile)...)
+	}
 	return c, nil
 }
 

@@ -255,6 +255,10 @@ func TestAPublicFileWithAPasswordIsWarnedOf(t *testing.T) {
 			}
 		})
 	}
+	got, err := load(t, "", []string{"GANTRY_DSN_FILE=" + writeFile(t, "dsn", "u:p@/ns_worker", 0o644)}, nil)
+	if err != nil || len(got.warnings) != 1 {
+		t.Errorf("a public dsn_file: warnings %q, %v", got.warnings, err)
+	}
 }
 
 // The driver is asked, because it is who takes the DSN apart in the end.

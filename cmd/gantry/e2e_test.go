@@ -33,6 +33,7 @@ func TestInstalled(t *testing.T) {
 		{"the first signal lets running tasks end and gives the others back", firstSignalDrains},
 		{"the second signal stops at once", secondSignalStops},
 		{"run --until-empty ends by itself", untilEmptyEnds},
+		{"the first signal ends run --until-empty after the pass", firstSignalEndsPasses},
 		{"commands work on a real queue", commandsWork},
 		{"a store that cannot be worked with is explained", badStores},
 	} {
@@ -148,11 +149,11 @@ func (s *site) count(query string) (n int) {
 }
 
 const (
-	leasedByUs   = "SELECT COUNT(*) FROM worker_activetask WHERE leaseOwner LIKE 'gantry:%'"
-	atTheirOld   = "SELECT COUNT(*) FROM worker_activetask WHERE leaseOwner IS NULL AND failureCount = 0"
-	active       = "SELECT COUNT(*) FROM worker_activetask"
-	succeeded    = "SELECT COUNT(*) FROM worker_archivetask WHERE result = 0"
-	archivedRows = "SELECT COUNT(*) FROM worker_archivetask"
+	leasedByUs    = "SELECT COUNT(*) FROM worker_activetask WHERE leaseOwner LIKE 'gantry:%'"
+	inTheirPlace  = "SELECT COUNT(*) FROM worker_activetask WHERE leaseOwner IS NULL AND failureCount = 0"
+	active        = "SELECT COUNT(*) FROM worker_activetask"
+	succeeded     = "SELECT COUNT(*) FROM worker_archivetask WHERE result = 0"
+	archivedTasks = "SELECT COUNT(*) FROM worker_archivetask"
 )
 
 func runDrainsWhatFloodQueued(s *site) {
@@ -166,8 +167,8 @@ func runDrainsWhatFloodQueued(s *site) {
 	if want := `{"leased":2000,"succeeded":2000,"yielded":0,"retried":0,"failed":0,"crashed":0,"released":0,"lost":0}` + "\n"; got.code != exitOK || got.out != want {
 		t.Errorf("exit code %d, %s", got.code, got.out)
 	}
-	if s.count(active) != 0 || s.count(archivedRows) != 2000 {
-		t.Errorf("%d tasks are active, %d archived", s.count(active), s.count(archivedRows))
+	if s.count(active) != 0 || s.count(archivedTasks) != 2000 {
+		t.Errorf("%d tasks are active, %d archived", s.count(active), s.count(archivedTasks))
 	}
 	for _, line := range strings.Split(strings.TrimSpace(got.err), "\n") {
 		if !strings.HasPrefix(line, `{"level":"info"`) {
@@ -185,7 +186,7 @@ func firstSignalDrains(s *site) {
 	if got := run.wait(); got.code != exitOK {
 		t.Errorf("exit code %d", got.code)
 	}
-	ended, back := s.count(succeeded), s.count(atTheirOld)
+	ended, back := s.count(succeeded), s.count(inTheirPlace)
 	if ended < 1 || s.count(leasedByUs) != 0 || ended+back != 20 {
 		t.Errorf("%d tasks succeeded, %d are where they were, %d are still leased", ended, back, s.count(leasedByUs))
 	}
@@ -202,7 +203,7 @@ func secondSignalStops(s *site) {
 	if got := run.wait(); got.code != exitOK {
 		t.Errorf("exit code %d", got.code)
 	}
-	if back := s.count(atTheirOld); back != 4 {
+	if back := s.count(inTheirPlace); back != 4 {
 		t.Errorf("%d of 4 tasks are where they were", back)
 	}
 }
@@ -214,6 +215,21 @@ func untilEmptyEnds(s *site) {
 	got := s.gantry("run", "--until-empty")
 	if got.code != exitOK || !strings.Contains(got.out, "101 tasks leased: 100 succeeded") || !strings.Contains(got.out, "1 failed") {
 		t.Errorf("exit code %d, %s", got.code, got.out)
+	}
+}
+
+func firstSignalEndsPasses(s *site) {
+	t := s.t
+	s.gantry("tasks", "flood", "--count=20", "--duration=0.5")
+	run := s.start("run", "--until-empty", "--slots=2")
+	harness.Eventually(t, "two tasks run", func() bool { return s.count(leasedByUs) == 2 })
+	run.signal()
+	got := run.wait()
+	if got.code != exitFailed || !strings.Contains(got.err, "gantry: interrupted") {
+		t.Errorf("exit code %d", got.code)
+	}
+	if ended, back := s.count(succeeded), s.count(inTheirPlace); ended < 2 || ended+back != 20 {
+		t.Errorf("%d tasks succeeded and %d are where they were", ended, back)
 	}
 }
 

@@ -98,14 +98,14 @@ func fileLayer(named, fallback string) (l layer, warnings []string, err error) {
 	return l, warnings, nil
 }
 
-// warnIfPublic answers a warning about a file with a password that everybody
-// may read.
+// warnIfPublic answers a warning when everybody may read a file, which is one
+// that passwords are in.
 func warnIfPublic(name string) []string {
 	info, err := os.Stat(name)
 	if err != nil || info.Mode().Perm()&0o004 == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s holds a password and everybody on this machine may read it: chmod o-rwx %s", name, name)}
+	return []string{fmt.Sprintf("%s is where a password is and everybody on this machine may read it: chmod o-rwx %s", name, name)}
 }
 
 // checked answers the values in the types of their settings, or one error that

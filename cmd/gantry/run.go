@@ -49,7 +49,11 @@ it ends, the counts go to standard output.`,
 		if err != nil {
 			return err
 		}
-		return a.run(cmd.Context(), c, untilEmpty)
+		err = a.run(cmd.Context(), c, untilEmpty)
+		if errors.Is(err, context.Canceled) && !untilEmpty {
+			return nil // a signal came before there was anything to stop
+		}
+		return err
 	}
 	return cmd
 }
@@ -86,7 +90,10 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	announce(log, c, h)
 	w := newWatch(a, log, s, h)
 	if untilEmpty {
-		return errors.Join(a.passes(drain, rt, w), rt.Close())
+		limit, cancel := context.WithCancel(stop)
+		defer cancel()
+		context.AfterFunc(drain, func() { time.AfterFunc(c.DrainTimeout, cancel) })
+		return errors.Join(a.passes(drain, limit, rt, w), rt.Close())
 	}
 	if err := rt.Start(); err != nil {
 		return err
@@ -172,19 +179,23 @@ func override[T any](value *T, own *T) {
 func announce(log zerolog.Logger, c *config, h *host.Host) {
 	classes := slices.Sorted(maps.Keys(h.Classes()))
 	log.Info().Str("version", readVersion().Version).Str("store", c.storeName()).
-		Strs("classes", classes).Int("slots", c.Slots).Dur("lease", c.Lease).Msg("serving")
+		Strs("classes", classes).Int("slots", c.Slots).Stringer("lease", c.Lease).Msg("serving")
 }
 
-// passes runs the queue until a pass finds nothing due.
-func (a *app) passes(ctx context.Context, rt *runtime.Runtime, w *watch) error {
+// passes runs the queue until a pass finds nothing due. No pass begins after
+// the end of drain; the end of stop cuts one short.
+func (a *app) passes(drain, stop context.Context, rt *runtime.Runtime, w *watch) error {
 	var sum runtime.Stats
 	for {
-		pass, err := rt.RunOnce(ctx)
+		pass, err := rt.RunOnce(stop)
 		sum = add(sum, pass)
-		w.look(ctx, time.Now(), sum)
-		if err != nil || pass.Leased == 0 {
-			return errors.Join(err, a.printCounts(sum))
+		w.look(drain, time.Now(), sum)
+		if err == nil && pass.Leased > 0 {
+			if err = drain.Err(); err == nil {
+				continue
+			}
 		}
+		return errors.Join(err, a.printCounts(sum))
 	}
 }
 
