@@ -90,10 +90,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	announce(log, c, h)
 	w := newWatch(a, log, s, h)
 	if untilEmpty {
-		limit, cancel := context.WithCancel(stop)
-		defer cancel()
-		context.AfterFunc(drain, func() { time.AfterFunc(c.DrainTimeout, cancel) })
-		return errors.Join(a.passes(drain, limit, rt, w), rt.Close())
+		return errors.Join(a.passes(drain, stop, c.DrainTimeout, rt, w), rt.Close())
 	}
 	if err := rt.Start(); err != nil {
 		return err
@@ -183,8 +180,11 @@ func announce(log zerolog.Logger, c *config, h *host.Host) {
 }
 
 // passes runs the queue until a pass finds nothing due. No pass begins after
-// the end of drain; the end of stop cuts one short.
-func (a *app) passes(drain, stop context.Context, rt *runtime.Runtime, w *watch) error {
+// the end of drain; the end of stop cuts one short, and so does the timeout.
+func (a *app) passes(drain, stop context.Context, timeout time.Duration, rt *runtime.Runtime, w *watch) error {
+	stop, cancel := context.WithCancel(stop)
+	defer cancel()
+	context.AfterFunc(drain, func() { time.AfterFunc(timeout, cancel) })
 	var sum runtime.Stats
 	for {
 		pass, err := rt.RunOnce(stop)
