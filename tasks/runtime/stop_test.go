@@ -1,0 +1,225 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
+)
+
+func TestDrainWaitsForWhatRunsAndGivesBackTheRest(t *testing.T) {
+	play(t, func(s *scene) {
+		ids := s.queue("A", 10)
+		w := taking(10 * time.Second)
+		r := s.start(map[string]Class{"A": {Executor: w, Slots: 2}})
+		pass(time.Second)
+		s.must(r.Drain(s.Context()))
+		s.isArchived(tasks.ResultSuccess, ids[:2]...)
+		for _, id := range ids[2:] {
+			if r := s.row(id); r.Owner != nil || r.Expires != nil || r.FailureCount != 0 {
+				t.Errorf("task %d did not keep its place: %s", id, s.owner(id))
+			}
+		}
+		if w.total() != 2 {
+			t.Errorf("%d tasks ran", w.total())
+		}
+		if err := r.Start(); err == nil {
+			t.Error("a drained runtime could be started again")
+		}
+	})
+}
+
+func TestDrainCancelsWhatTakesTooLongAndCountsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit time.Duration // of the context
+	}{
+		{"at its own limit", time.Hour},
+		{"when the context ends, as at a second signal", time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				yielded := s.queue("A", 1)[0]
+				owner, past := tasks.YieldOwner, time.Now().Unix()-100
+				s.must(s.store.Place(yielded, tasks.Place{Owner: &owner, Expires: &past}))
+				fresh := s.queue("A", 1)[0]
+				r := s.start(only("A", until()))
+				pass(time.Minute)
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(s.Context(), c.limit)
+				defer cancel()
+				s.must(r.Drain(ctx))
+				if took := time.Since(began); took != min(c.limit, DefaultDrainTimeout) {
+					t.Errorf("it took %v", took)
+				}
+				if s.owner(fresh) != "NULL" || s.owner(yielded) != tasks.YieldOwner || *s.row(yielded).Expires != past {
+					t.Errorf("the tasks stand at %s and %s", s.owner(fresh), s.owner(yielded))
+				}
+				if s.row(fresh).FailureCount+s.row(yielded).FailureCount != 0 {
+					t.Error("stopping cost an attempt")
+				}
+			})
+		})
+	}
+}
+
+func TestATaskLeasedFromADeadRuntimeGoesBackUnderAnOwnerOfNobody(t *testing.T) {
+	play(t, func(s *scene) {
+		id := s.queue("A", 1)[0]
+		dead := tasks.Owner{Fence: 1, Nonce: "dead"}.String()
+		past := time.Now().Unix() - 60
+		s.must(s.store.Place(id, tasks.Place{Owner: &dead, Expires: &past}))
+		r := s.start(only("A", until()))
+		pass(time.Second)
+		s.must(r.Close())
+		if owner := s.owner(id); !strings.HasPrefix(owner, "(back):") || tasks.Crashes(owner) != 1 || *s.row(id).Expires != past {
+			t.Errorf("it stands at %s, expires %d", owner, *s.row(id).Expires)
+		}
+	})
+}
+
+func TestWorkThatSucceededWhileItWasStoppedIsKept(t *testing.T) {
+	play(t, func(s *scene) {
+		id := s.queue("A", 1)[0]
+		r := s.start(only("A", &worker{do: func(ctx context.Context, _ tasks.Task) tasks.Outcome {
+			<-ctx.Done()
+			return tasks.Outcome{Kind: tasks.Succeeded}
+		}}))
+		pass(time.Second)
+		s.must(r.Close())
+		s.isArchived(tasks.ResultSuccess, id)
+	})
+}
+
+func TestCloseNamesTheOutcomesThatCouldNotBeSettled(t *testing.T) {
+	play(t, func(s *scene) {
+		store := &faulty{Store: s.store}
+		s.queue("A", 1)
+		r := s.start(only("A", until()), func(c *Config) { c.Store = store })
+		pass(time.Second)
+		store.fail(tasks.ErrUnavailable)
+		err := r.Close()
+		if !errors.Is(err, tasks.ErrUnavailable) || !strings.Contains(err.Error(), "[1]") {
+			t.Errorf("Close answers %v", err)
+		}
+		if again := r.Close(); again == nil || again.Error() != err.Error() {
+			t.Errorf("the second Close answers %v", again)
+		}
+	})
+}
+
+func TestRunOnceMakesOnePass(t *testing.T) {
+	play(t, func(s *scene) {
+		ids := s.queue("A", 3)
+		r := s.runtime(only("A", taking(time.Second)), func(c *Config) { c.Slots = 2 })
+		for _, want := range []int{2, 1, 0} {
+			got, err := r.RunOnce(s.Context())
+			s.must(err)
+			if got.Leased != want || got.Succeeded != want || got.Held != 0 {
+				t.Errorf("a pass did %+v, want %d tasks", got, want)
+			}
+		}
+		s.isArchived(tasks.ResultSuccess, ids...)
+		s.must(r.Start())
+		if _, err := r.RunOnce(s.Context()); err == nil {
+			t.Error("RunOnce beside Start is not refused")
+		}
+	})
+}
+
+func TestRunOnceGivesBackWhatRunsWhenItsContextEnds(t *testing.T) {
+	play(t, func(s *scene) {
+		id := s.queue("A", 1)[0]
+		r := s.runtime(only("A", until()))
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		if _, err := r.RunOnce(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("RunOnce answers %v", err)
+		}
+		if s.owner(id) != "NULL" {
+			t.Errorf("it stands at %s", s.owner(id))
+		}
+	})
+}
+
+// Without a bubble: real goroutines, real time, the race detector, and a leak
+// check when the tests end.
+func TestFiftyStartsAndStopsLeaveNothing(t *testing.T) {
+	store := storetest.NewMemory(func() int64 { return time.Now().Unix() })
+	w := &worker{}
+	queued := 0
+	for round := range 50 {
+		news := make([]tasks.NewTask, 50)
+		for i := range news {
+			news[i] = tasks.NewTask{Class: "A", Data: []byte("{}")}
+		}
+		if _, err := store.Enqueue(t.Context(), news); err != nil {
+			t.Fatal(err)
+		}
+		queued += len(news)
+		r, err := New(Config{Store: store, Classes: only("A", w)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		group.Go(func() { _ = r.Start() }) // Close may come first
+		for range 3 {
+			group.Go(r.Wake)
+			group.Go(func() { _ = r.Ready(); r.Stats() })
+		}
+		group.Go(func() {
+			stop := r.Close
+			if round%2 == 0 {
+				stop = func() error { return r.Drain(t.Context()) }
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Wait()
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	all, err := store.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := 0
+	for _, r := range all {
+		switch {
+		case r.Archive != nil:
+			done++
+		case r.Owner != nil || r.FailureCount != 0:
+			t.Errorf("task %d was not given back to its place: %+v", r.ID, r.Place)
+		}
+	}
+	if len(all) != queued || done != w.total() {
+		t.Errorf("%d tasks of %d are there; %d ran and %d are archived", len(all), queued, w.total(), done)
+	}
+}
+
+func TestBadConfigurationsAreRefusedByName(t *testing.T) {
+	store := storetest.NewMemory(func() int64 { return 0 })
+	good := only("A", &worker{})
+	for _, c := range []struct {
+		config Config
+		says   string
+	}{
+		{Config{Classes: good}, "store"},
+		{Config{Store: store}, "class"},
+		{Config{Store: store, Classes: good, Slots: -1}, "Slots is -1"},
+		{Config{Store: store, Classes: good, LeaseTime: time.Millisecond}, "LeaseTime is 1ms"},
+		{Config{Store: store, Classes: map[string]Class{"A": {}}}, `class "A": it has no executor`},
+		{Config{Store: store, Classes: map[string]Class{"A": {Executor: &worker{}, Deadline: -1}}}, "Deadline is -1ns"},
+	} {
+		if _, err := New(c.config); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("New answers %v, want it to say %q", err, c.says)
+		}
+	}
+}
