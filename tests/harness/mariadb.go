@@ -69,8 +69,11 @@ func (m *MariaDB) create(install string) error {
 		return fmt.Errorf("the socket path %s has %d bytes and a socket takes %d; set TMPDIR to a shorter directory",
 			m.Socket(), n, maxSocket)
 	}
+	if err := os.Mkdir(m.temp(), 0o700); err != nil {
+		return fmt.Errorf("make a directory for a private MariaDB: %w", err)
+	}
 	args := append([]string{
-		"--no-defaults", "--datadir=" + m.data(), "--skip-name-resolve", "--skip-test-db",
+		"--no-defaults", "--datadir=" + m.data(), "--tmpdir=" + m.temp(), "--skip-name-resolve", "--skip-test-db",
 		"--auth-root-authentication-method=normal"}, asRoot()...)
 	if out, err := exec.Command(install, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("make a data directory with %s: %w\n%s", install, err, out)
@@ -145,7 +148,7 @@ func (m *MariaDB) start() error {
 	}
 	defer log.Close()
 	args := append([]string{
-		"--no-defaults", "--datadir=" + m.data(), "--socket=" + m.Socket(),
+		"--no-defaults", "--datadir=" + m.data(), "--tmpdir=" + m.temp(), "--socket=" + m.Socket(),
 		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(m.port), "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=1", "--sql-mode=STRICT_ALL_TABLES"}, asRoot()...)
 	cmd := exec.Command(mariadbd, append(args, m.args...)...)
@@ -197,7 +200,12 @@ func (m *MariaDB) exec(ctx context.Context, database, statements string) error {
 }
 
 func (m *MariaDB) data() string { return filepath.Join(m.dir, "data") }
-func (m *MariaDB) log() string  { return filepath.Join(m.dir, "log") }
+
+// temp is for temporary tables. A server that starts deletes those it finds,
+// so two servers with one directory take them away from each other.
+func (m *MariaDB) temp() string { return filepath.Join(m.dir, "tmp") }
+
+func (m *MariaDB) log() string { return filepath.Join(m.dir, "log") }
 
 // logTail answers the last lines of the server's log.
 func (m *MariaDB) logTail() string {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -190,6 +191,25 @@ func TestArgumentsReachTheServerAndAWrongOneIsNamed(t *testing.T) {
 	if _, err := Start(Options{Args: []string{"--no-such-option"}}); err == nil || !strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("Start answered %v, want the server's complaint about no-such-option", err)
 	}
+}
+
+// A server that starts deletes the temporary tables it finds, so servers that
+// start at the same time must not share a directory for them.
+func TestServersStartAtTheSameTime(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			m, err := Start(Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := m.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestMissingServerNamesThePackage(t *testing.T) {
