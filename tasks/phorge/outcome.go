@@ -91,7 +91,9 @@ func place(owner string, now int64, wait time.Duration) tasks.Place {
 // owners with a fence tell whose settlement it was; the others tell enough
 // about one of our own that may have been written a moment ago.
 func leftBy(s tasks.Settlement, at tasks.Place, doubt bool) bool {
-	if _, archives := resultOf(s.Outcome.Kind); archives {
+	switch s.Outcome.Kind {
+	case tasks.Yielded, tasks.Retry, tasks.Crashed, tasks.Released:
+	default:
 		return false
 	}
 	left := after(s.Lease, s.Outcome, 0)

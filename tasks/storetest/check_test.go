@@ -118,6 +118,18 @@ func (s *story) settle(task tasks.Task, kind tasks.Kind, followUps ...tasks.NewT
 	_, _ = s.Recorder.Settle(s.t.Context(), []tasks.Settlement{settlement(task, tasks.Outcome{Kind: kind, Wait: -minute, FollowUps: followUps})})
 }
 
+// settleCalledLost settles, and answers after meanwhile that the lease is lost.
+func (s *story) settleCalledLost(task tasks.Task, kind tasks.Kind, meanwhile func()) {
+	outcome := tasks.Outcome{Kind: kind, Wait: -minute}
+	item := Item{ID: task.ID, Owner: task.Lease.Owner, Lease: task.Lease, Kind: kind, Wait: outcome.Wait}
+	answer, err := s.begin(OpSettle, []Item{item})
+	s.must(err)
+	_, err = s.Memory.Settle(s.t.Context(), []tasks.Settlement{settlement(task, outcome)})
+	s.must(err)
+	meanwhile()
+	s.must(answer([]Item{{ID: task.ID, Lost: true}}, nil))
+}
+
 func (s *story) renew(task tasks.Task) {
 	_, _ = s.Recorder.Renew(s.t.Context(), []tasks.Renewal{{ID: task.ID, Owner: task.Lease.Owner, LeaseTime: time.Hour}})
 }
@@ -258,6 +270,25 @@ func TestTheCheckerJudgesStories(t *testing.T) {
 			s.losing(true, func() { s.settle(held, tasks.Retry) })
 			s.settle(s.lease(), tasks.Succeeded)
 		}, nil},
+		{"a retry took effect and is called lost after the next lease", func(s *story) {
+			s.queue(task("A"))
+			var next tasks.Task
+			s.settleCalledLost(s.lease(), tasks.Retry, func() { next = s.lease() })
+			s.settle(next, tasks.Succeeded)
+		}, nil},
+		{"a retry took effect and is called lost while it shows", func(s *story) {
+			s.queue(task("A"))
+			s.settleCalledLost(s.lease(), tasks.Retry, func() {})
+			s.settle(s.lease(), tasks.Succeeded)
+		}, []Rule{HeldRefused}},
+		{"a yield took effect and is called lost while it shows", func(s *story) {
+			s.queue(task("A"))
+			s.settleCalledLost(s.lease(), tasks.Yielded, func() {})
+		}, []Rule{HeldRefused}},
+		{"a success took effect and is called lost", func(s *story) {
+			s.queue(task("A"))
+			s.settleCalledLost(s.lease(), tasks.Succeeded, func() {})
+		}, []Rule{HeldRefused}},
 		{"a retry without an answer ended in the archive", func(s *story) {
 			s.queue(task("A"))
 			held := s.lease()

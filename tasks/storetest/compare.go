@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -23,26 +24,36 @@ func compareHistories(t rapid.TB, open func() Subject) {
 	})
 }
 
-// run lets random things happen, with a check after each.
+// run lets random things happen, with a check after each. What a runtime does
+// happens more often than what people do.
 func (m *machine) run(r *rapid.T, lease, check func(*rapid.T)) {
-	r.Repeat(map[string]func(*rapid.T){
-		"":         check,
-		"enqueue":  m.enqueue,
-		"lease":    lease,
-		"renew":    m.renew,
-		"settle":   m.settle,
-		"cancel":   m.cancel,
-		"free":     m.free,
-		"delay":    m.delay,
-		"priority": m.priority,
-		"retry":    m.retry,
-		"awaken":   m.awaken,
-		"look":     m.look,
-		"age":      m.age,
-		"sweep":    m.sweep,
-		"place":    m.placeRow,
-		"insert":   m.insertRow,
-	})
+	actions := map[string]func(*rapid.T){"": check}
+	for _, a := range []struct {
+		often int
+		name  string
+		do    func(*rapid.T)
+	}{
+		{3, "enqueue", m.enqueue},
+		{6, "lease", lease},
+		{2, "renew", m.renew},
+		{6, "settle", m.settle},
+		{1, "cancel", m.cancel},
+		{1, "free", m.free},
+		{1, "delay", m.delay},
+		{1, "priority", m.priority},
+		{1, "retry", m.retry},
+		{1, "awaken", m.awaken},
+		{1, "look", m.look},
+		{2, "age", m.age},
+		{1, "sweep", m.sweep},
+		{1, "place", m.placeRow},
+		{1, "insert", m.insertRow},
+	} {
+		for n := range a.often {
+			actions[fmt.Sprint(a.name, " ", n)] = a.do
+		}
+	}
+	r.Repeat(actions)
 }
 
 // machine is a store and the model side by side.
@@ -104,7 +115,7 @@ func said[A any](a A, err error) answer[A] { return answer[A]{a, err} }
 func (m *machine) sameRows(r *rapid.T) { same(r, "rows", said(m.Rows.All()), said(m.model.All())) }
 
 func (m *machine) enqueue(r *rapid.T) {
-	news := rapid.SliceOfN(m.aNewTask(), 0, 5).Draw(r, "tasks")
+	news := rapid.SliceOfN(m.aNewTask(), 0, 8).Draw(r, "tasks")
 	got, err := m.Store.Enqueue(r.Context(), news)
 	m.follow(r, got)
 	same(r, "Enqueue", said(got, err), said(m.model.Enqueue(r.Context(), news)))
@@ -161,7 +172,7 @@ func (m *machine) renew(r *rapid.T) {
 }
 
 func (m *machine) settle(r *rapid.T) {
-	settlements := rapid.SliceOfN(m.aSettlement(r), 1, 6).Draw(r, "settlements")
+	settlements := rapid.SliceOfN(m.aSettlement(r), 1, 8).Draw(r, "settlements")
 	got, err := m.Store.Settle(r.Context(), settlements)
 	var children []int64
 	for _, answer := range got {

@@ -94,12 +94,15 @@ func (m *Memory) settledBefore(s tasks.Settlement) bool {
 		record, ok := m.archived[s.ID]
 		return ok && record.Owner != nil && *record.Owner == s.Lease.Owner && record.Result == result
 	}
-	owner := after(s.Lease, s.Outcome, m.clock()).Owner
-	if owner == nil || !strings.Contains(*owner, ":") {
-		return false
+	switch s.Outcome.Kind {
+	case tasks.Retry, tasks.Crashed, tasks.Released:
+		owner := after(s.Lease, s.Outcome, m.clock()).Owner
+		if owner != nil && strings.Contains(*owner, ":") {
+			_, left := m.held(s.ID, *owner)
+			return left
+		}
 	}
-	_, left := m.held(s.ID, *owner)
-	return left
+	return false
 }
 
 // resultOf is negative for outcomes after which the task stays active.

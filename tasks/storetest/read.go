@@ -190,16 +190,36 @@ func (c *checker) readSettle(call call) {
 		if !call.answered && c.unansweredBefore(asked) {
 			continue
 		}
-		c.add(asked.ID, call, func(r row) (row, *refusal) {
-			if call.answered && call.answers[i].Lost {
-				return c.settledLost(r, asked, call)
-			}
-			return settled(r, asked)
-		})
+		if call.answered && call.answers[i].Lost {
+			c.readSettledLost(asked, call)
+			continue
+		}
+		c.add(asked.ID, call, func(r row) (row, *refusal) { return settled(r, asked) })
 		if call.answered {
 			c.readFollowUps(asked, call.answers[i], call)
 		}
 	}
+}
+
+// readSettledLost reads an answer that says that the lease was lost. It may
+// have been lost to the settlement itself: a store that gets no answer to its
+// COMMIT looks at the row again, and when somebody leased the row meanwhile it
+// no longer shows what was settled.
+func (c *checker) readSettledLost(asked Item, call call) {
+	c.ops[asked.ID] = append(c.ops[asked.ID], op{start: call.At, end: call.end, optional: true, apply: func(r row) (row, *refusal) {
+		if resultOf(asked.Kind) >= 0 || !r.heldBy(asked.Owner) {
+			return r, refuse(SettledUnheld, "%s did not settle it while it was %s", asked.Owner, r)
+		}
+		next := left(asked)
+		next.doubted = asked.Owner
+		return next, nil
+	}})
+	c.add(asked.ID, call, func(r row) (row, *refusal) {
+		if r.doubted == asked.Owner {
+			return r, refuse(HeldRefused, "%s settled it as %s, which shows, and was called lost", asked.Owner, asked.Kind)
+		}
+		return c.settledLost(r, asked, call)
+	})
 }
 
 // readFollowUps takes the follow-ups of an answer for queued. A repeated

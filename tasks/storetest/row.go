@@ -13,6 +13,10 @@ type row struct {
 	unowned bool  // leaseOwner is NULL
 	expires int64 // or unknown, or never
 	result  int   // of an archived row
+
+	// doubted is the lease whose settlement made the row, when the answer of
+	// that settlement says otherwise.
+	doubted string
 }
 
 type condition string
