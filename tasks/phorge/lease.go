@@ -37,11 +37,15 @@ type leaser struct {
 	large bool // the queue was too large to be read whole
 	slow  bool // reading it whole took long
 
+	// cursorsOnly treats every queue as a large one and puts nothing off. It is
+	// for tests.
+	cursorsOnly bool
+
 	now            int64 // by the clock of the database
 	ids            ring
-	top            int64 // the highest id that was seen
 	fresh, expired track
 	behind
+	idle *idle // nil when the last call found something
 
 	// undelivered are tasks that were leased and not answered, because the
 	// COMMIT was not answered or their data could not be read.
@@ -72,7 +76,7 @@ func (s *Store) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task
 		err = s.take(ctx, sr)
 	}
 	l.remember(sr.candidates)
-	if sr.small {
+	if sr.small && !l.cursorsOnly {
 		l.fresh, l.expired, l.missed, l.large = track{}, track{}, nil, false
 	}
 	if err != nil {

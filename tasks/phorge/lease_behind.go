@@ -3,6 +3,7 @@ package phorge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -63,11 +64,8 @@ type scan struct {
 // lookBehind reads the next window of each scan when it is time for them.
 func (s *Store) lookBehind(ctx context.Context, sr *search) error {
 	began, from, looked := time.Now(), sr.sweep, 0
-	if began.Before(sr.next) {
+	if began.Before(sr.next) && !sr.cursorsOnly {
 		return nil
-	}
-	if err := s.sample(ctx); err != nil {
-		return err
 	}
 	for _, w := range sr.scans() {
 		rows, err := s.look(ctx, w.statement)
@@ -79,6 +77,12 @@ func (s *Store) lookBehind(ctx context.Context, sr *search) error {
 			*w.next = w.at(rows[w.limit-1]).next()
 		}
 		looked += len(rows)
+		if w.next == &sr.sweep {
+			// What lies in this window is known again below; the rest is gone.
+			maps.DeleteFunc(sr.missed, func(id int64, _ entry) bool {
+				return id >= from.id && (sr.sweep == spot{} || id < sr.sweep.id)
+			})
+		}
 		for _, e := range rows {
 			sr.meet(e)
 		}
@@ -90,10 +94,10 @@ func (s *Store) lookBehind(ctx context.Context, sr *search) error {
 }
 
 func (s *search) scans() []scan {
-	recent := max(s.recent.id, s.settled()+1)
-	scans := []scan{
-		{&s.sweep, entry.byID, sweepRows, fmt.Sprintf(fromSQL, s.sweep.id, sweepRows)},
-		{&s.recent, entry.byID, recentRows, fmt.Sprintf(fromSQL, recent, recentRows)},
+	scans := []scan{{&s.sweep, entry.byID, sweepRows, fmt.Sprintf(fromSQL, s.sweep.id, sweepRows)}}
+	if settled := s.settled(); settled < s.ids.newest {
+		from := max(s.recent.id, settled+1)
+		scans = append(scans, scan{&s.recent, entry.byID, recentRows, fmt.Sprintf(fromSQL, from, recentRows)})
 	}
 	for n, l := range landings(s.now) {
 		from := s.landings[n]
@@ -136,6 +140,7 @@ func (b *behind) leaveAlone(id int64) {
 // Rows ahead of it are left for the cursor. When nobody wants the class now the
 // cursor goes back, since it will look there anyway.
 func (s *search) meet(e entry) {
+	delete(s.missed, e.id) // as it was
 	if !due(e.Place, s.now) {
 		return
 	}

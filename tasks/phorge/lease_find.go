@@ -3,6 +3,7 @@ package phorge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"time"
 
@@ -26,6 +27,10 @@ const (
 // deleted rows are not purged, because somebody holds a snapshot open, and that
 // cursors are needed to get past them.
 const tooSlow = 25 * time.Millisecond
+
+// lately is how long after its id was given out a row becomes visible at the
+// most, or it is late: the rows behind the cursors are not late sooner.
+const lately = 2 * time.Second
 
 // search is one call's search for due tasks.
 type search struct {
@@ -69,11 +74,11 @@ func (s *Store) findInSmall(ctx context.Context, sr *search) error {
 	}
 	again := sr.slow
 	sr.slow = time.Since(began) > tooSlow
-	if sr.large = len(all) == sweepRows || again && sr.slow; sr.large {
+	if sr.large = len(all) == sweepRows || again && sr.slow || sr.cursorsOnly; sr.large {
 		sr.behind = behind{locked: sr.locked}
 		return nil
 	}
-	sr.ids.add(time.Now(), sr.top)
+	sr.ids.add(time.Now())
 	for _, e := range all {
 		if sr.ready(e) {
 			sr.candidates[e.id] = e
@@ -83,34 +88,79 @@ func (s *Store) findInSmall(ctx context.Context, sr *search) error {
 	return nil
 }
 
-// findInLarge goes along both tracks until the batch is full or the budgets
-// are spent, and looks behind the cursors when it is time.
+// findInLarge looks behind the cursors when it is time, and then goes along
+// both tracks until the batch is full or the budgets are spent.
 func (s *Store) findInLarge(ctx context.Context, sr *search) (more bool, err error) {
-	if err := s.lookBehind(ctx, sr); err != nil {
+	calm, err := s.sample(ctx, sr.req)
+	if err == nil {
+		err = s.lookBehind(ctx, sr)
+	}
+	if err == nil && !calm {
+		more, err = s.goAlong(ctx, sr)
+	}
+	if err != nil {
 		return false, err
 	}
+	for id, e := range sr.missed {
+		if _, found := sr.candidates[id]; !found && sr.ready(e) {
+			sr.candidates[id] = e
+		}
+	}
+	if len(sr.candidates) > 0 || more {
+		sr.idle = nil
+	} else if !calm {
+		sr.idle = &idle{sr.now, sr.ids.newest, sr.req.Others, maps.Clone(sr.req.Classes)}
+	}
+	return more, nil
+}
+
+// idle is what a call saw that found nothing.
+type idle struct {
+	now, ids int64
+	others   tasks.ClassRequest
+	classes  map[string]tasks.ClassRequest
+}
+
+// sample reads the clock of the database and how high the task ids stand. It
+// reports whether all is calm: nothing can have become due ahead of the cursors
+// since a call that found nothing, because the clock shows the same second, no
+// id was given out lately, and the same is wanted. So an idle queue is asked
+// the cheapest question there is.
+func (s *Store) sample(ctx context.Context, req tasks.LeaseRequest) (calm bool, err error) {
+	l := &s.leaser
+	var counter int64
+	if err := s.db.QueryRowContext(ctx, sampleSQL).Scan(&l.now, &counter); err != nil {
+		return false, fmt.Errorf("look for due tasks: %w", s.server.explain(err))
+	}
+	now := time.Now()
+	l.ids.see(counter)
+	l.ids.add(now)
+	last, ids := l.idle, l.ids.newest
+	return last != nil && last.now == l.now && last.ids == ids && ids == l.ids.older(max(lately, l.ids.keep), now) &&
+		last.others == req.Others && maps.Equal(last.classes, req.Classes), nil
+}
+
+// goAlong goes along both tracks. Expired rows come first within their share,
+// and last beyond it.
+func (s *Store) goAlong(ctx context.Context, sr *search) (more bool, err error) {
 	limit := sr.req.Limit
 	fresh := newTrip(sr, &sr.fresh, max(smallWindow, limit), newBudget)
 	expired := newTrip(sr, &sr.expired, max(smallWindow, kept(limit)), expiredBudget)
-	err = s.walk(ctx, expired, kept(limit))
+	err = s.walk(ctx, expired, func() bool { return expired.found >= kept(limit) })
 	if err == nil {
-		err = s.walk(ctx, fresh, limit)
+		err = s.walk(ctx, fresh, func() bool { return fresh.found >= limit })
 	}
-	if err == nil {
-		err = s.walk(ctx, expired, limit-fresh.found)
-	}
-	for id, e := range sr.missed {
-		if sr.ready(e) {
-			sr.candidates[id] = e
-		}
+	if err == nil && fresh.found < limit {
+		// What was found may count for less, since both share the limits of classes.
+		err = s.walk(ctx, expired, func() bool { return len(choose(sr.req, sr.candidates)) >= limit })
 	}
 	more = fresh.end()
 	return expired.end() || more, err
 }
 
-// walk reads windows until so many tasks are found.
-func (s *Store) walk(ctx context.Context, t *trip, wanted int) error {
-	for t.found < wanted && t.next() {
+// walk reads windows until there is enough.
+func (s *Store) walk(ctx context.Context, t *trip, enough func() bool) error {
+	for !enough() && t.next() {
 		statement := fmt.Sprintf(newSQL, newRanges(t), t.window)
 		if t.leased {
 			statement = fmt.Sprintf(expiredSQL, clockNow, t.starts[0].key, t.starts[0].id, t.window)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 )
 
 const (
@@ -34,7 +33,7 @@ ORDER BY leaseExpires, id LIMIT %[4]d`
 
 	theseSQL = `SELECT ` + entryColumns + ` FORCE INDEX (PRIMARY) WHERE id IN (%ids)`
 
-	counterNowSQL = `SELECT COALESCE(MAX(counterValue), 0) FROM lisk_counter WHERE counterName = 'worker_activetask'`
+	sampleSQL = `SELECT UNIX_TIMESTAMP(), COALESCE(MAX(counterValue), 0) FROM lisk_counter WHERE counterName = 'worker_activetask'`
 )
 
 // newRanges writes where the next window of new tasks lies.
@@ -72,19 +71,8 @@ func (s *Store) look(ctx context.Context, statement string) (entries []entry, er
 		if err := rows.Scan(&l.now, &e.id, &e.priority, &e.class, &e.Owner, &e.Expires); err != nil {
 			return nil, err
 		}
-		l.top = max(l.top, e.id)
+		l.ids.see(e.id)
 		entries = append(entries, e)
 	}
 	return entries, rows.Err()
-}
-
-// sample enters into the ring how high the task ids stand. A counter that is
-// behind the rows, because somebody lost it, does not hide them.
-func (s *Store) sample(ctx context.Context) error {
-	var counter int64
-	if err := s.db.QueryRowContext(ctx, counterNowSQL).Scan(&counter); err != nil {
-		return fmt.Errorf("read the task counter: %w", s.server.explain(err))
-	}
-	s.leaser.ids.add(time.Now(), max(counter, s.leaser.top))
-	return nil
 }

@@ -24,6 +24,7 @@ const (
 // is with a precision that dateCreated has not, and by one clock: the one of
 // this process, which is compared with itself alone.
 type ring struct {
+	newest  int64 // the highest id that is known to exist
 	samples []sample
 	keep    time.Duration // the longest delay asked for
 }
@@ -33,19 +34,18 @@ type sample struct {
 	ids int64 // every id up to this one existed then
 }
 
-// add enters how high the ids stand. at is when the answer was there, so that
-// no id is taken for older than it is.
-func (r *ring) add(at time.Time, ids int64) {
+// see enters that an id exists. A counter that somebody lost, and that began
+// again, makes no id younger.
+func (r *ring) see(id int64) { r.newest = max(r.newest, id) }
+
+// add takes a sample of what was seen up to now.
+func (r *ring) add(now time.Time) {
 	span := max(settling, r.keep)
-	if n := len(r.samples); n > 0 {
-		// A counter that was lost and began again makes no id younger.
-		ids = max(ids, r.samples[n-1].ids)
-		if at.Sub(r.samples[n-1].at) < span/maxSamples {
-			return
-		}
+	if n := len(r.samples); n > 0 && now.Sub(r.samples[n-1].at) < span/maxSamples {
+		return
 	}
-	r.samples = append(r.samples, sample{at, ids})
-	if n := r.before(at.Add(-span)); n > 1 {
+	r.samples = append(r.samples, sample{now, r.newest})
+	if n := r.before(now.Add(-span)); n > 1 {
 		r.samples = slices.Delete(r.samples, 0, n-1)
 	}
 }
