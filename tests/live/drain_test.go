@@ -12,7 +12,7 @@ import (
 )
 
 func TestStockTaskmastersAndGantryDrainOneQueueAndRunEachTaskOnce(t *testing.T) {
-	const count, enough = 10_000, 200
+	const count, alone, enough = 10_000, 1000, 50
 	p := harness.Live(t)
 	q := openQueue(t, p)
 	ids := scheduleFromTwoProcesses(t, p, count)
@@ -21,9 +21,13 @@ func TestStockTaskmastersAndGantryDrainOneQueueAndRunEachTaskOnce(t *testing.T) 
 	for range 2 {
 		taskmasters = append(taskmasters, startTaskmaster(t, p))
 	}
-	// Otherwise Gantry takes nearly all: a stock taskmaster needs two
-	// milliseconds for a task that does nothing.
+	// Beside Gantry they get little: a stock taskmaster that loses the race for
+	// the first row of the queue sleeps for a second.
+	harness.Eventually(t, "the taskmasters are at work", func() bool {
+		return q.count(t, "SELECT COUNT(*) FROM worker_archivetask") >= alone
+	})
 	g := startGantry(t, p, 4)
+	before, _ := phpRuns(t, p)
 	g.work.normally(takes(10 * time.Millisecond))
 	q.drained(t)
 
@@ -46,10 +50,10 @@ func TestStockTaskmastersAndGantryDrainOneQueueAndRunEachTaskOnce(t *testing.T) 
 	if len(owners) != count {
 		t.Errorf("%d tasks are archived, want %d", len(owners), count)
 	}
-	if byGo := count - byPHP; byPHP < enough || byGo < enough {
-		t.Errorf("PHP ran %d tasks and Gantry %d; the test proves something when each runs at least %d", byPHP, byGo, enough)
-	} else {
-		t.Logf("%d tasks, each run once: %d by two stock taskmasters, %d by Gantry", count, byPHP, byGo)
+	byGo, beside := count-byPHP, byPHP-len(before)
+	t.Logf("%d tasks, each run once: %d by two stock taskmasters, %d of them beside Gantry, and %d by Gantry", count, byPHP, beside, byGo)
+	if beside < enough || byGo < enough {
+		t.Errorf("the test proves something when each side runs at least %d tasks beside the other", enough)
 	}
 	if lost := g.journal.lost(t); len(lost) > 0 {
 		t.Errorf("the runtime lost leases: %v", lost)

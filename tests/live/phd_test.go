@@ -178,7 +178,7 @@ func TestPhdRestartBesideStockTaskmastersRepeatsOnlyWhatWasLost(t *testing.T) {
 				id, runs[id], php[id], lost[id])
 		}
 	}
-	t.Logf("%d tasks swept under execution, %d repeats, each explained by a lost lease", len(ids), repeats)
+	t.Logf("%d tasks were swept while they ran; %d repeats, all explained by lost leases", len(ids), repeats)
 	for _, m := range taskmasters {
 		stillRuns(t, m)
 	}
