@@ -314,13 +314,32 @@ func TestTheCheckerJudgesStories(t *testing.T) {
 			s.settle(held, tasks.Succeeded)
 			held.Lease = &tasks.Lease{Owner: gantry(99, 0)}
 			s.run(held, tasks.Succeeded)
-		}, []Rule{RanTwice, RanUnleased}},
+		}, []Rule{RanUnleased}},
 		{"a task ran after its lease was settled", func(s *story) {
 			s.queue(task("A"))
 			held := s.lease()
 			s.settle(held, tasks.Retry)
 			s.run(held, tasks.Succeeded)
 		}, []Rule{RanUnleased}},
+		{"a task began to run after its lease was lost", func(s *story) {
+			s.queue(task("A"))
+			lost := s.lease()
+			s.now += 66
+			held := s.lease()
+			s.run(held, tasks.Succeeded)
+			s.settle(held, tasks.Succeeded)
+			s.run(lost, tasks.Succeeded)
+			s.settle(lost, tasks.Succeeded)
+		}, nil},
+		{"a task ran again after it succeeded", func(s *story) {
+			s.queue(task("A"))
+			for range 2 {
+				held := s.lease()
+				s.run(held, tasks.Succeeded)
+				s.settle(held, tasks.Succeeded)
+				_, _ = s.Retry(s.t.Context(), []int64{1}, true)
+			}
+		}, []Rule{LeasedEnded, RanTwice}},
 		{"a task ran twice under one lease", func(s *story) {
 			s.queue(task("A"))
 			held := s.lease()

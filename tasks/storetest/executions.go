@@ -76,11 +76,14 @@ func (c *checker) repeat(id int64, before []call, run call, ends map[held]call) 
 		return
 	}
 	end, settled := ends[held{id, owner}]
+	final := settled && resultOf(end.Items[0].Kind) >= 0 && !c.disturbed[id]
 	switch {
-	case !settled:
+	case final && c.owners[run.Items[0].Owner] > end.end:
+		c.violate(RanTwice, id, "it was leased and ran under %s after %s had settled it as %s", run.Items[0].Owner, owner, end.Items[0].Kind)
+	case final, !settled:
+		// Either the lease before was lost, or this one was before it began to
+		// run, without whoever held it knowing.
 		c.report.Lost++
-	case resultOf(end.Items[0].Kind) >= 0 && !c.disturbed[id]:
-		c.violate(RanTwice, id, "it ran under %s after %s had settled it as %s", run.Items[0].Owner, owner, end.Items[0].Kind)
 	default:
 		c.report.Asked++
 	}
