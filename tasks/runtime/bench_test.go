@@ -1,4 +1,4 @@
-package runtime_test
+package runtime
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/phorge-gantry/gantry/tasks"
-	"github.com/phorge-gantry/gantry/tasks/runtime"
 )
 
 // endless is a store that costs nothing: what remains is the loop's own cost.
@@ -55,7 +54,7 @@ func BenchmarkLoop(b *testing.B) {
 	work := tasks.ExecutorFunc(func(context.Context, tasks.Task) tasks.Outcome {
 		return tasks.Outcome{Kind: tasks.Succeeded}
 	})
-	r, err := runtime.New(runtime.Config{Store: store, Classes: map[string]runtime.Class{"Work": {Executor: work}}})
+	r, err := New(Config{Store: store, Classes: only("Work", work)})
 	if err != nil {
 		b.Fatal(err)
 	}

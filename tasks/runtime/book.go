@@ -172,7 +172,7 @@ func (b *book) unsettled() error {
 		ids = append(ids, h.task.ID)
 	}
 	slices.Sort(ids)
-	return fmt.Errorf("runtime: %d outcomes could not be settled; those tasks run again when their leases end: %v",
+	return fmt.Errorf("runtime: the outcomes of %d tasks could not be settled; they run again when their leases end: %v",
 		len(ids), ids[:min(len(ids), 20)])
 }
 

@@ -105,10 +105,11 @@ func (l *loop) stopNow() error {
 	l.settlers.Wait()
 	l.endCalls()
 	l.crew.Wait()
-	if err := l.book.unsettled(); err != nil {
-		return errors.Join(err, l.settling.problem())
+	err := l.book.unsettled()
+	if problem := l.settling.problem(); err != nil && problem != nil {
+		return fmt.Errorf("%w; %w", err, problem)
 	}
-	return nil
+	return err
 }
 
 // ready answers nil, or why the loop cannot lease and settle now.

@@ -2,8 +2,7 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,16 +23,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // take no time and no test sleeps.
 type scene struct {
 	*testing.T
-	store *storetest.Memory // what the runtime leases from
-	other *storetest.Memory // another Gantry process on the same queue
-	log   *journal
+	store  *storetest.Memory // what the runtime leases from
+	faults *faulty           // between the two
+	other  *storetest.Memory // another Gantry process on the same queue
+	log    *journal
 }
 
 func play(t *testing.T, run func(*scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := storetest.NewMemory(func() int64 { return time.Now().Unix() })
-		run(&scene{T: t, store: store, other: store.Process("other"), log: &journal{}})
+		run(&scene{T: t, store: store, faults: newFaulty(store), other: store.Process("other"), log: &journal{}})
 	})
 }
 
@@ -47,7 +47,7 @@ func (s *scene) start(classes map[string]Class, change ...func(*Config)) *Runtim
 
 func (s *scene) runtime(classes map[string]Class, change ...func(*Config)) *Runtime {
 	s.Helper()
-	c := Config{Store: s.store, Classes: classes, Log: zerolog.New(s.log)}
+	c := Config{Store: s.faults, Classes: classes, Log: zerolog.New(s.log)}
 	for _, f := range change {
 		f(&c)
 	}
@@ -64,11 +64,18 @@ func (s *scene) must(err error) {
 	}
 }
 
+// queue queues so many tasks of a class.
 func (s *scene) queue(class string, n int) []int64 {
 	s.Helper()
-	news := make([]tasks.NewTask, n)
-	for i := range news {
-		news[i] = tasks.NewTask{Class: class, Data: []byte(`{}`)}
+	return s.queueData(class, slices.Repeat([]string{`{}`}, n)...)
+}
+
+// queueData queues one task for each data.
+func (s *scene) queueData(class string, data ...string) []int64 {
+	s.Helper()
+	var news []tasks.NewTask
+	for _, d := range data {
+		news = append(news, tasks.NewTask{Class: class, Data: []byte(d)})
 	}
 	ids, err := s.store.Enqueue(s.Context(), news)
 	s.must(err)
@@ -88,6 +95,24 @@ func (s *scene) owner(id int64) string {
 		return *owner
 	}
 	return "NULL"
+}
+
+// isBack checks that tasks stand where they were queued, as if never touched.
+func (s *scene) isBack(ids ...int64) {
+	s.Helper()
+	for _, id := range ids {
+		if r := s.row(id); r.Archive != nil || r.Owner != nil || r.Expires != nil || r.FailureCount != 0 {
+			s.Errorf("task %d stands at %s with failureCount %d, want it back at its place", id, s.owner(id), r.FailureCount)
+		}
+	}
+}
+
+// has checks what was counted.
+func (s *scene) has(r *Runtime, want Stats) {
+	s.Helper()
+	if got := r.Stats(); got != want {
+		s.Errorf("stats are %+v,\nwant %+v", got, want)
+	}
 }
 
 // isArchived checks that tasks are in the archive with a result.
@@ -190,6 +215,13 @@ func (w *worker) runs(id int64) (n int) {
 	return n
 }
 
+// order answers the ids of what ran, in that order.
+func (w *worker) order() []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.ran)
+}
+
 func (w *worker) total() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,6 +251,17 @@ func taking(d time.Duration) *worker {
 	}}
 }
 
+// byData is a worker whose tasks take as long as their data says, as "10s".
+func byData() *worker {
+	return &worker{do: func(ctx context.Context, task tasks.Task) tasks.Outcome {
+		d, err := time.ParseDuration(strings.Trim(string(task.Data), `"`))
+		if err != nil {
+			return tasks.Outcome{Kind: tasks.Failed, Reason: err.Error()}
+		}
+		return taking(d).do(ctx, task)
+	}}
+}
+
 func only(class string, executor tasks.Executor) map[string]Class {
 	return map[string]Class{class: {Executor: executor}}
 }
@@ -228,10 +271,4 @@ func pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	<-timer.C
 	synctest.Wait()
-}
-
-func (s *scene) String() string {
-	stats, _ := s.store.Stats(context.Background())
-	text, _ := json.Marshal(stats)
-	return fmt.Sprintf("%s\n%s", text, s.log)
 }

@@ -155,7 +155,9 @@ func (b *book) finish(h *held, outcome tasks.Outcome, took time.Duration) (next 
 	defer b.mu.Unlock()
 	b.running--
 	h.class.running--
-	h.class.pace.finished(took, now)
+	if outcome.Kind != tasks.Released { // it may never have run
+		h.class.pace.finished(took, now)
+	}
 	next = b.next(now)
 	if h.state != gone {
 		b.end(h, outcome)

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,25 +13,80 @@ import (
 	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
-func TestDrainWaitsForWhatRunsAndGivesBackTheRest(t *testing.T) {
+func TestDrainWaitsForWhatRunsAndGivesBackTheRestAtOnce(t *testing.T) {
 	play(t, func(s *scene) {
-		ids := s.queue("A", 10)
-		w := taking(10 * time.Second)
-		r := s.start(map[string]Class{"A": {Executor: w, Slots: 2}})
-		pass(time.Second)
-		s.must(r.Drain(s.Context()))
-		s.isArchived(tasks.ResultSuccess, ids[:2]...)
-		for _, id := range ids[2:] {
-			if r := s.row(id); r.Owner != nil || r.Expires != nil || r.FailureCount != 0 {
-				t.Errorf("task %d did not keep its place: %s", id, s.owner(id))
-			}
+		cheap := s.queueData("A", slices.Repeat([]string{`"0s"`}, 20)...)
+		slow := s.queueData("A", `"10s"`)
+		behind := s.queueData("A", slices.Repeat([]string{`"0s"`}, 5)...)
+		r := s.start(only("A", byData()), func(c *Config) { c.Slots = 1 })
+		pass(100 * time.Millisecond)
+		if held := r.Stats().Held; held != 6 {
+			t.Fatalf("%d tasks are held; five are to be leased behind the slow one", held)
 		}
-		if w.total() != 2 {
-			t.Errorf("%d tasks ran", w.total())
+		drained := make(chan error, 1)
+		go func() { drained <- r.Drain(s.Context()) }()
+		pass(linger)
+		s.isBack(behind...)
+		if err := r.Ready(); err == nil {
+			t.Error("it is ready while it drains")
 		}
+		s.must(<-drained)
+		s.isArchived(tasks.ResultSuccess, append(cheap, slow...)...)
+		s.isBack(behind...)
+		s.has(r, Stats{Leased: 26, Started: 21, Succeeded: 21, Released: 5})
 		if err := r.Start(); err == nil {
 			t.Error("a drained runtime could be started again")
 		}
+	})
+}
+
+// A lease call that was under way when leasing stopped still brings tasks.
+func TestTasksThatArriveAfterTheStopAreGivenBack(t *testing.T) {
+	play(t, func(s *scene) {
+		ids := s.queue("A", 3)
+		w := &worker{}
+		s.faults.lease = func(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task, error) {
+			sleep(ctx, time.Second)
+			return s.store.Lease(ctx, req)
+		}
+		r := s.start(only("A", w))
+		pass(500 * time.Millisecond)
+		s.must(r.Close())
+		s.isBack(ids...)
+		s.has(r, Stats{Leased: 3, Released: 3})
+		if w.total() != 0 {
+			t.Errorf("%d tasks ran", w.total())
+		}
+	})
+}
+
+func TestDrainWaitsForAStoreThatComesBack(t *testing.T) {
+	play(t, func(s *scene) {
+		id := s.queue("A", 1)[0]
+		r := s.start(only("A", taking(time.Second)))
+		pass(500 * time.Millisecond)
+		s.faults.fail()
+		time.AfterFunc(20*time.Second, s.faults.mend)
+		s.must(r.Drain(s.Context()))
+		s.isArchived(tasks.ResultSuccess, id)
+	})
+}
+
+func TestCloseEndsADrain(t *testing.T) {
+	play(t, func(s *scene) {
+		id := s.queue("A", 1)[0]
+		r := s.start(only("A", taking(time.Hour)), func(c *Config) { c.DrainTimeout = time.Hour })
+		pass(time.Second)
+		drained := make(chan error, 1)
+		go func() { drained <- r.Drain(s.Context()) }()
+		pass(time.Second)
+		began := time.Now()
+		s.must(r.Close())
+		s.must(<-drained)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		s.isBack(id)
 	})
 }
 
@@ -98,12 +154,15 @@ func TestWorkThatSucceededWhileItWasStoppedIsKept(t *testing.T) {
 
 func TestCloseNamesTheOutcomesThatCouldNotBeSettled(t *testing.T) {
 	play(t, func(s *scene) {
-		store := &faulty{Store: s.store}
 		s.queue("A", 1)
-		r := s.start(only("A", until()), func(c *Config) { c.Store = store })
+		r := s.start(only("A", until()))
 		pass(time.Second)
-		store.fail(tasks.ErrUnavailable)
+		s.faults.fail()
+		began := time.Now()
 		err := r.Close()
+		if took := time.Since(began); took != stopLimit {
+			t.Errorf("it took %v", took)
+		}
 		if !errors.Is(err, tasks.ErrUnavailable) || !strings.Contains(err.Error(), "[1]") {
 			t.Errorf("Close answers %v", err)
 		}
@@ -201,25 +260,5 @@ func TestFiftyStartsAndStopsLeaveNothing(t *testing.T) {
 	}
 	if len(all) != queued || done != w.total() {
 		t.Errorf("%d tasks of %d are there; %d ran and %d are archived", len(all), queued, w.total(), done)
-	}
-}
-
-func TestBadConfigurationsAreRefusedByName(t *testing.T) {
-	store := storetest.NewMemory(func() int64 { return 0 })
-	good := only("A", &worker{})
-	for _, c := range []struct {
-		config Config
-		says   string
-	}{
-		{Config{Classes: good}, "store"},
-		{Config{Store: store}, "class"},
-		{Config{Store: store, Classes: good, Slots: -1}, "Slots is -1"},
-		{Config{Store: store, Classes: good, LeaseTime: time.Millisecond}, "LeaseTime is 1ms"},
-		{Config{Store: store, Classes: map[string]Class{"A": {}}}, `class "A": it has no executor`},
-		{Config{Store: store, Classes: map[string]Class{"A": {Executor: &worker{}, Deadline: -1}}}, "Deadline is -1ns"},
-	} {
-		if _, err := New(c.config); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("New answers %v, want it to say %q", err, c.says)
-		}
 	}
 }

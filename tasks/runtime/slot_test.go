@@ -2,9 +2,11 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -95,7 +97,7 @@ func TestAPanicIsOneFailedAttemptWithItsTextKept(t *testing.T) {
 		s.start(only("A", &worker{do: func(context.Context, tasks.Task) tasks.Outcome { panic("oh no") }}))
 		pass(time.Second)
 		s.waits(id, "(retry):", tasks.DefaultWait-time.Second, 1)
-		if s.log.said("panic: oh no", "execute_test.go") != 1 {
+		if s.log.said("panic: oh no", "slot_test.go") != 1 {
 			t.Errorf("the log does not keep the panic:\n%s", s.log)
 		}
 	})
@@ -177,6 +179,104 @@ func TestADeclinedTaskRunsInTheFallbackUnderTheSameLease(t *testing.T) {
 		if first.runs(id) != 1 || fallback.runs(id) != 1 || owner != s.owner(id) {
 			t.Errorf("ran %d and %d times, under %s", first.runs(id), fallback.runs(id), owner)
 		}
+	})
+}
+
+func TestTheFallbackRunsWhateverComesWhileTheExecutorIsNotReady(t *testing.T) {
+	play(t, func(s *scene) {
+		id := s.queue("A", 1)[0]
+		first := &worker{ready: func(string) bool { return false }}
+		fallback := &worker{}
+		s.start(map[string]Class{"A": {Executor: first, Fallback: fallback}})
+		pass(time.Second)
+		s.isArchived(tasks.ResultSuccess, id)
+		if first.runs(id) != 0 || fallback.runs(id) != 1 {
+			t.Errorf("ran %d and %d times", first.runs(id), fallback.runs(id))
+		}
+	})
+}
+
+func TestTasksThatNothingElseCanRunAreDeclinedWithOneLineAClass(t *testing.T) {
+	play(t, func(s *scene) {
+		ids := s.queue("A", 10)
+		decline := answering(tasks.Outcome{Kind: tasks.Declined, Reason: "too hard"})
+		r := s.start(map[string]Class{"A": {Executor: decline, Fallback: answering(tasks.Outcome{Kind: tasks.Declined})}})
+		pass(time.Minute)
+		for _, id := range ids {
+			s.waits(id, "(back):", declineWait-time.Minute, 0)
+		}
+		if n := s.log.said("declined"); n != 1 {
+			t.Errorf("it is said %d times", n)
+		}
+		s.has(r, Stats{Leased: 10, Started: 10, Released: 10})
+	})
+}
+
+// The executor died between lease and start: nothing is spent, and the task is
+// leased again when the executor is back.
+func TestATaskWhoseExecutorDiedBeforeItsStartIsGivenBack(t *testing.T) {
+	play(t, func(s *scene) {
+		var died, repaired atomic.Bool
+		w := &worker{ready: func(string) bool { return repaired.Load() || !died.Load() }}
+		s.faults.lease = func(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task, error) {
+			defer died.Store(true)
+			return s.store.Lease(ctx, req)
+		}
+		id := s.queue("A", 1)[0]
+		r := s.start(only("A", w))
+		synctest.Wait()
+		s.isBack(id)
+		s.has(r, Stats{Leased: 1, Started: 1, Released: 1})
+		repaired.Store(true)
+		pass(time.Second)
+		s.isArchived(tasks.ResultSuccess, id)
+	})
+}
+
+// The cap is the handler's own. What it answers must reach the queue as it is:
+// a negative wait makes the task due again at once.
+func TestB09AnAlwaysFailingTaskRunsOnceMoreThanItsCapAllowsRetries(t *testing.T) {
+	play(t, func(s *scene) {
+		const retries = 3
+		id := s.queue("A", 1)[0]
+		var failures []int // failureCount at each run of the work
+		handler := tasks.ExecutorFunc(func(_ context.Context, task tasks.Task) tasks.Outcome {
+			if task.FailureCount > retries {
+				return tasks.Outcome{Kind: tasks.Failed, Reason: "it failed more often than its handler allows"}
+			}
+			failures = append(failures, task.FailureCount)
+			return tasks.Outcome{Kind: tasks.Retry, Wait: -60 * time.Second}
+		})
+		r := s.start(only("A", handler))
+		pass(5 * time.Second)
+		s.isArchived(tasks.ResultFailure, id)
+		if !slices.Equal(failures, []int{0, 1, 2, 3}) || s.row(id).FailureCount != 4 {
+			t.Errorf("the work ran at the failure counts %v and is archived with %d", failures, s.row(id).FailureCount)
+		}
+		s.has(r, Stats{Leased: 5, Started: 5, Retried: 4, Failed: 1})
+	})
+}
+
+func TestB39OnlyTheTasksThatADeadProcessHeldCountACrash(t *testing.T) {
+	play(t, func(s *scene) {
+		ids := s.queue("A", 10)
+		r := s.start(only("A", &worker{do: func(_ context.Context, task tasks.Task) tasks.Outcome {
+			died := task.FailureCount == 0 && (task.ID == ids[0] || task.ID == ids[4])
+			if died {
+				return tasks.Outcome{Kind: tasks.Crashed, Wait: time.Minute, Reason: "panic: first one"}
+			}
+			return tasks.Outcome{Kind: tasks.Succeeded}
+		}}))
+		pass(time.Second)
+		for _, id := range []int64{ids[0], ids[4]} {
+			s.waits(id, "(retry):", time.Minute-time.Second, 1)
+		}
+		s.has(r, Stats{Leased: 10, Started: 10, Succeeded: 8, Crashed: 2})
+		if n := s.log.said("panic: first one"); n != 2 {
+			t.Errorf("%d crashes are logged with their text", n)
+		}
+		pass(2 * time.Minute)
+		s.isArchived(tasks.ResultSuccess, ids...)
 	})
 }
 
