@@ -218,7 +218,8 @@ func lockAnywhere(ctx context.Context, tx *sql.Tx, ids []int64) (*change, error)
 	return c, found.Err()
 }
 
-const deletePastSQL = `DELETE FROM worker_archivetask WHERE id IN (%ids)`
+// As deleteSQL.
+const deletePastSQL = `DELETE FROM worker_archivetask WHERE id IN (%ids) ORDER BY id LIMIT ?`
 
 func (c *change) write(ctx context.Context, tx *sql.Tx) error {
 	if err := archive(ctx, tx, c.archived); err != nil {
@@ -230,6 +231,6 @@ func (c *change) write(ctx context.Context, tx *sql.Tx) error {
 	if len(c.unarchived) == 0 {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, withIDs(deletePastSQL, c.unarchived))
+	_, err := tx.ExecContext(ctx, withIDs(deletePastSQL, c.unarchived), len(c.unarchived))
 	return err
 }

@@ -80,7 +80,10 @@ func save(ctx context.Context, tx *sql.Tx, rows []*row) error {
 	return err
 }
 
-const deleteSQL = `DELETE FROM worker_activetask WHERE id IN (%ids)`
+// A DELETE takes no index hint, and the optimizer scans a small table for many
+// ids: two settlements would then wait for each other's rows, which is a
+// deadlock. The order with a limit makes it go by the primary key.
+const deleteSQL = `DELETE FROM worker_activetask WHERE id IN (%ids) ORDER BY id LIMIT ?`
 
 // An id can be in the archive already: stock Phorge gives ids out again when
 // its counter row was lost. The later task replaces the earlier one there,
@@ -106,7 +109,7 @@ func archive(ctx context.Context, tx *sql.Tx, rows []archived) error {
 	for i, r := range rows {
 		ids[i] = r.ID
 	}
-	if _, err := tx.ExecContext(ctx, withIDs(deleteSQL, ids)); err != nil {
+	if _, err := tx.ExecContext(ctx, withIDs(deleteSQL, ids), len(ids)); err != nil {
 		return err
 	}
 	values := make([]any, 0, 14*len(rows))
