@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -49,7 +50,11 @@ func (s *Store) Renew(ctx context.Context, renewals []tasks.Renewal) ([]tasks.Re
 	if len(short) == 0 {
 		return answers, nil
 	}
-	err = s.transact(ctx, func(tx *sql.Tx) error { return extend(ctx, tx, renewals, short, answers) })
+	looked := slices.Clone(answers)
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		copy(answers, looked)
+		return s.extend(ctx, tx, renewals, short, answers)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("renew %d leases: %w", len(short), err)
 	}
@@ -58,9 +63,17 @@ func (s *Store) Renew(ctx context.Context, renewals []tasks.Renewal) ([]tasks.Re
 
 // extend extends the leases of the tasks in short, as far as they are still
 // held. Of several renewals of one task each sees what the ones before it did.
-func extend(ctx context.Context, tx *sql.Tx, renewals []tasks.Renewal, short map[int64]bool, answers []tasks.Renewed) error {
+//
+// A row that somebody else has locked keeps the answer of the look: the next
+// call comes soon, and waiting for one row would let all the other leases run
+// out.
+func (s *Store) extend(ctx context.Context, tx *sql.Tx, renewals []tasks.Renewal, short map[int64]bool, answers []tasks.Renewed) error {
 	ids := slices.Sorted(maps.Keys(short))
-	found, err := tx.QueryContext(ctx, withIDs(heldSQL+" FOR UPDATE", ids))
+	locking := heldSQL + " FOR UPDATE"
+	if s.server.skipLocked {
+		locking += " SKIP LOCKED"
+	}
+	found, err := tx.QueryContext(ctx, withIDs(locking, ids))
 	if err != nil {
 		return err
 	}
@@ -70,11 +83,12 @@ func extend(ctx context.Context, tx *sql.Tx, renewals []tasks.Renewal, short map
 	}
 	expires := map[int64]int64{} // of the tasks to be extended
 	for i, r := range renewals {
-		if !short[r.ID] {
+		_, got := held.places[r.ID]
+		if !short[r.ID] || !got && s.server.skipLocked {
 			continue
 		}
 		if answers[i] = held.answer(r); answers[i].Err == nil && held.needs(r) {
-			answers[i].Expires = held.now + seconds(r.LeaseTime)
+			answers[i].Expires = min(held.now+seconds(r.LeaseTime), math.MaxUint32)
 			expires[r.ID] = answers[i].Expires
 			p := held.places[r.ID]
 			held.places[r.ID] = tasks.Place{Owner: p.Owner, Expires: &answers[i].Expires}
@@ -131,8 +145,8 @@ func (l leases) answer(r tasks.Renewal) tasks.Renewed {
 // needs reports whether less than two thirds of the lease time are left.
 func (l leases) needs(r tasks.Renewal) bool {
 	p := l.places[r.ID]
-	return p.Expires == nil || time.Duration(*p.Expires-l.now)*time.Second < r.LeaseTime*2/3
+	return p.Expires == nil || time.Duration(*p.Expires-l.now)*time.Second < r.LeaseTime/3*2
 }
 
 // seconds rounds up, so that no lease is shorter than asked.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
