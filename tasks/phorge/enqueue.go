@@ -39,6 +39,9 @@ func (s *Store) Enqueue(ctx context.Context, news []tasks.NewTask) ([]int64, err
 		rows = newRows(news, ids, tasks.PriorityDefault)
 		return s.enqueue(ctx, rows)
 	})
+	if refused(err) {
+		err = fmt.Errorf("%w: %w", tasks.ErrInvalid, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("queue %d tasks: %w", len(news), err)
 	}

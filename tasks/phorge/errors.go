@@ -17,10 +17,13 @@ import (
 var remedies = map[uint16]string{
 	1044: "this user may not use the database; grant it the rights that Phorge's own user has",
 	1045: "the user or the password is wrong; Phorge's own are mysql.user and mysql.pass of `bin/config get`",
+	1046: "the DSN names no database; its path is <namespace>_worker",
 	1049: "there is no such database; check the namespace (storage.default-namespace) and that `bin/storage upgrade` was run",
 	1054: "a table lacks a column of today's Phorge; run `bin/storage upgrade`",
+	1130: "the server lets nobody in from this host; let Gantry's host in as Phorge's own",
 	1142: "this user lacks a right on a table; grant it the rights that Phorge's own user has",
 	1146: "the database is not a Phorge's worker database, or an unfinished one; check the namespace and run `bin/storage upgrade`",
+	1665: "the server logs statements since Gantry connected (binlog_format=STATEMENT); restart Gantry, or set MIXED or ROW",
 	1698: "the server does not let this user in with a password; use Phorge's own user (mysql.user)",
 }
 
@@ -29,14 +32,17 @@ var remedies = map[uint16]string{
 var passing = map[uint16]string{
 	1021: "the disk of the server is full",
 	1040: "the server has no connection left; raise max_connections or stop something else",
+	1047: "the node of the cluster is not ready",
 	1053: "the server is shutting down",
 	1114: "a table is full",
 	1203: "the user has no connection left",
+	1226: "the user has used up what max_user_connections and the like allow",
 	1290: "the server is read-only; use the master, or wait until it is writable",
 	1317: "the statement was interrupted",
 	1792: "the server is read-only; use the master, or wait until it is writable",
 	1836: "the server is read-only; use the master, or wait until it is writable",
 	1927: "the connection was killed",
+	1969: "the statement took longer than the server allows",
 	3024: "the statement took longer than the server allows",
 }
 

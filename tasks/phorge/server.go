@@ -1,10 +1,12 @@
 package phorge
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,6 +14,38 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 )
+
+const (
+	dialTimeout = 10 * time.Second
+
+	// answerTimeout is how long a server may be silent. No statement of ours
+	// takes so long, and a COMMIT, which no context can interrupt, would wait
+	// for a network that vanished as long as the kernel does: a quarter of an
+	// hour.
+	answerTimeout = 30 * time.Second
+
+	// idleTime is how long the pool keeps a connection that nobody uses.
+	idleTime = 30 * time.Second
+)
+
+// configure reads a DSN. Timeouts that it names are kept.
+func configure(dsn string) (*mysql.Config, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err == nil {
+		// The text columns are utf8mb4, and PHP speaks it: with another character
+		// set the server would convert the data on its way.
+		err = cfg.Apply(mysql.Charset("utf8mb4", ""))
+	}
+	if err != nil {
+		// Not wrapped: the driver quotes from the DSN, and so from the password.
+		return nil, errors.New("the DSN cannot be read; it has the form user:password@tcp(host:port)/namespace_worker")
+	}
+	cfg.Logger = &mysql.NopLogger{} // it would say once more, on stderr, what errors say
+	cfg.Timeout = cmp.Or(cfg.Timeout, dialTimeout)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, answerTimeout)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, answerTimeout)
+	return cfg, nil
+}
 
 // serverInfo is what differs between the servers Phorge runs on.
 type serverInfo struct {
@@ -134,16 +168,17 @@ func (i *serverInfo) prepare(cfg *mysql.Config) {
 	// payloads are prepared all the same, because escaping can double them.
 	cfg.InterpolateParams = true
 	cfg.MaxAllowedPacket = i.maxPacket
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 10 * time.Second
-	}
 	params := map[string]string{}
-	for name, value := range cfg.Params {
-		params[name] = value
-	}
+	maps.Copy(params, cfg.Params)
 	params["sql_mode"] = "'STRICT_ALL_TABLES'"
-	// The default of 50 s is nearly a lease.
+	params["autocommit"] = "1"
+	// The defaults are 50 s, nearly a lease, and a day or more, for as long as
+	// somebody has the tables locked.
 	params["innodb_lock_wait_timeout"] = "5"
+	params["lock_wait_timeout"] = "5"
+	// A host that vanishes in the midst of a transaction leaves its rows locked
+	// until the server gives the connection up: by default for eight hours.
+	params["wait_timeout"] = fmt.Sprint(int(2 * idleTime / time.Second))
 	// READ COMMITTED locks the rows it finds and no gaps between them. Servers
 	// that log statements refuse to write under it (error 1665).
 	params[i.isolation] = "'READ-COMMITTED'"
@@ -155,9 +190,5 @@ func (i *serverInfo) prepare(cfg *mysql.Config) {
 
 // where names user, address and database, and never the password.
 func where(cfg *mysql.Config) string {
-	address := cfg.Addr
-	if host, port, err := net.SplitHostPort(cfg.Addr); err == nil {
-		address = net.JoinHostPort(host, port)
-	}
-	return fmt.Sprintf("database %q at %s as user %q", cfg.DBName, address, cfg.User)
+	return fmt.Sprintf("database %q at %s as user %q", cfg.DBName, cfg.Addr, cfg.User)
 }

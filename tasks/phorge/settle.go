@@ -49,7 +49,7 @@ func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 			return err
 		})
 	})
-	if refused(err) {
+	if refused(err) || errors.Is(err, tasks.ErrTooLarge) {
 		return s.settleEach(ctx, settlements, err)
 	}
 	return b.answers, err

@@ -61,14 +61,18 @@ func ReadPhorge(dir string) (Site, error) {
 	if _, err := os.Stat(filepath.Join(dir, "bin", "worker")); err != nil {
 		return Site{}, fmt.Errorf("%s is no Phorge: it has no bin/worker; name the directory of the Phorge itself", dir)
 	}
-	if env := environment(dir); env != "" {
+	env, err := environment(dir)
+	if err != nil {
+		return Site{}, err
+	}
+	if env != "" {
 		return Site{}, fmt.Errorf("the Phorge at %s is configured by conf/%s.conf.php, which only PHP can read; name its worker database instead, with GANTRY_DSN or dsn_file", dir, env)
 	}
 	path := filepath.Join(dir, "conf", "local", "local.json")
 	c := siteConfig{Host: "localhost", User: "root", Namespace: "phabricator"}
-	content, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Site{}, fmt.Errorf("read the configuration of Phorge: %w; run Gantry as a user who may, such as phd.user", err)
+	content, err := readConfig(path)
+	if err != nil {
+		return Site{}, err
 	}
 	if len(content) > 0 {
 		if err := json.Unmarshal(content, &c); err != nil {
@@ -84,15 +88,21 @@ func ReadPhorge(dir string) (Site, error) {
 
 // environment answers the PHP configuration a Phorge uses, as
 // PhabricatorEnv::getSelectedEnvironmentName, or "".
-func environment(dir string) string {
+func environment(dir string) (string, error) {
 	if env := os.Getenv("PHABRICATOR_ENV"); env != "" {
-		return env
+		return env, nil
 	}
-	content, err := os.ReadFile(filepath.Join(dir, "conf", "local", "ENVIRONMENT"))
-	if err != nil {
-		return ""
+	content, err := readConfig(filepath.Join(dir, "conf", "local", "ENVIRONMENT"))
+	return strings.TrimSpace(string(content)), err
+}
+
+// readConfig answers nothing for a file that does not exist.
+func readConfig(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the configuration of Phorge: %w; run Gantry as a user who may, such as phd.user", err)
 	}
-	return strings.TrimSpace(string(content))
+	return content, nil
 }
 
 // readable makes an error of encoding/json name the option and never a value.
@@ -171,6 +181,8 @@ func address(cfg *mysql.Config, host string, port any) error {
 		text = p
 	case float64:
 		text = strconv.FormatFloat(p, 'f', -1, 64)
+	default:
+		return fmt.Errorf("the port of the database is a %T, which is no port", p)
 	}
 	if text != "" {
 		if n, err := strconv.ParseUint(text, 10, 16); err != nil || n == 0 {

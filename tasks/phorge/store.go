@@ -27,7 +27,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
@@ -71,12 +70,10 @@ var (
 // repairs the task counter. Its errors wrap tasks.ErrUnavailable when trying
 // again later may help.
 func Open(ctx context.Context, c Config) (*Store, error) {
-	cfg, err := mysql.ParseDSN(c.DSN)
+	cfg, err := configure(c.DSN)
 	if err != nil {
-		// Not wrapped: the driver quotes from the DSN, and so from the password.
-		return nil, errors.New("the DSN cannot be read; it has the form user:password@tcp(host:port)/namespace_worker")
+		return nil, err
 	}
-	cfg.Logger = &mysql.NopLogger{} // it would say once more, on stderr, what errors say
 	if c.Host == "" {
 		if c.Host, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("ask for the host name: %w", err)
@@ -96,7 +93,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	db.SetMaxOpenConns(c.MaxConns)
 	db.SetMaxIdleConns(c.MaxConns)
-	db.SetConnMaxIdleTime(time.Minute)
+	db.SetConnMaxIdleTime(idleTime)
 	s := &Store{
 		db:     db,
 		server: server,
@@ -113,8 +110,12 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // Close ends the connections. Leases stay as they are.
 func (s *Store) Close() error { return s.db.Close() }
 
+// writableSQL changes nothing, and fails where nothing can be changed.
+const writableSQL = `UPDATE lisk_counter SET counterValue = counterValue WHERE counterName = ''`
+
 // check reads every column the store uses, so that a database which is not the
-// worker database of a Phorge of today is refused before anything is written.
+// worker database of a Phorge of today is refused before anything is written,
+// and finds out whether anything can be.
 func (s *Store) check(ctx context.Context) error {
 	for _, columns := range []string{
 		activeColumns + " FROM worker_activetask",
@@ -127,6 +128,9 @@ func (s *Store) check(ctx context.Context) error {
 			return s.server.explain(err)
 		}
 		rows.Close()
+	}
+	if _, err := s.db.ExecContext(ctx, writableSQL); err != nil {
+		return s.server.explain(err)
 	}
 	return s.repairCounter(ctx)
 }

@@ -41,12 +41,22 @@ func (s *Store) transact(ctx context.Context, work func(tx *sql.Tx) error) error
 			_ = tx.Rollback()
 			return err
 		}
-		if err := tx.Commit(); err != nil && !contended(err) {
-			return fmt.Errorf("%w: %w", errCommitUnknown, err)
-		} else {
-			return err
-		}
+		return committed(ctx, tx.Commit())
 	})
+}
+
+// committed tells, of what Commit answered, whether the transaction may have
+// taken effect. It has not when it lost against another one, nor when ctx ended
+// before: then COMMIT was never sent, and database/sql rolls back.
+func committed(ctx context.Context, err error) error {
+	ended := ctx.Err()
+	switch {
+	case err == nil, contended(err):
+		return err
+	case ended != nil && (errors.Is(err, ended) || errors.Is(err, sql.ErrTxDone)):
+		return ended
+	}
+	return fmt.Errorf("%w: %w", errCommitUnknown, err)
 }
 
 // again repeats what lost against other transactions, after a random pause so
