@@ -135,8 +135,7 @@ func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
 	return b.series(ctx, "depth", b.fillDeep, []measurement{
 		{[]string{"drain_shallow"}, b.drainShallow},
 		{[]string{"drain_deep"}, b.drainDeep},
-		{[]string{"lease_shallow"}, b.leaseShallow},
-		{[]string{"lease_deep"}, b.leaseDeep},
+		{[]string{"lease_shallow", "lease_deep"}, b.leaseLatencies},
 		{[]string{"memory_resident", "memory_peak"}, b.memoryOfRun},
 	})
 }

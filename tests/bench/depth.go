@@ -75,46 +75,61 @@ func (b *bench) drainDepth(ctx context.Context, row string, q *queue, prepare fu
 	return nil
 }
 
-func (b *bench) leaseShallow(ctx context.Context) error {
-	if err := b.queue.refill(ctx, b.shallow); err != nil {
+// leaseLatencies takes the median over many calls, on both queues in turn.
+func (b *bench) leaseLatencies(ctx context.Context) error {
+	if err := errors.Join(b.queue.refill(ctx, b.shallow), b.topUp(ctx)); err != nil {
 		return err
 	}
-	return b.leaseLatency(ctx, "lease_shallow", b.queue)
-}
-
-func (b *bench) leaseDeep(ctx context.Context) error {
-	return b.leaseLatency(ctx, "lease_deep", b.deep)
-}
-
-// leaseLatency takes the median over many calls, and gives everything back.
-func (b *bench) leaseLatency(ctx context.Context, row string, q *queue) error {
-	store, err := phorge.Open(ctx, phorge.Config{DSN: q.dsn})
+	shallow, err := openLatency(ctx, b.queue)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	request := tasks.LeaseRequest{
-		Limit:   leaseLimit,
-		Classes: map[string]tasks.ClassRequest{class: {Limit: leaseLimit, LeaseTime: time.Minute}},
+	defer shallow.store.Close()
+	deep, err := openLatency(ctx, b.deep)
+	if err != nil {
+		return err
 	}
-	var latencies []float64
-	var held []tasks.Settlement
+	defer deep.store.Close()
 	for range b.leases {
-		began := time.Now()
-		leased, err := store.Lease(ctx, request)
-		if err != nil && !errors.Is(err, tasks.ErrSearching) {
+		if err := errors.Join(shallow.lease(ctx), deep.lease(ctx)); err != nil {
 			return err
 		}
-		latencies = append(latencies, time.Since(began).Seconds()*1000)
-		for _, task := range leased {
-			held = append(held, tasks.Settlement{ID: task.ID, Lease: *task.Lease, Outcome: tasks.Outcome{Kind: tasks.Released}})
-		}
 	}
-	b.table.add(row, median(latencies))
-	if len(held) < b.leases*leaseLimit/2 {
-		return fmt.Errorf("%d calls leased only %d tasks", b.leases, len(held))
+	b.table.add("lease_shallow", median(shallow.took))
+	b.table.add("lease_deep", median(deep.took))
+	return errors.Join(shallow.giveBack(ctx), deep.giveBack(ctx))
+}
+
+// latency is how long the calls of one store take.
+type latency struct {
+	store *phorge.Store
+	took  []float64 // milliseconds
+	held  []tasks.Settlement
+}
+
+func openLatency(ctx context.Context, q *queue) (*latency, error) {
+	store, err := phorge.Open(ctx, phorge.Config{DSN: q.dsn})
+	return &latency{store: store}, err
+}
+
+func (l *latency) lease(ctx context.Context) error {
+	began := time.Now()
+	leased, err := l.store.Lease(ctx, tasks.LeaseRequest{
+		Limit:   leaseLimit,
+		Classes: map[string]tasks.ClassRequest{class: {Limit: leaseLimit, LeaseTime: time.Minute}},
+	})
+	l.took = append(l.took, time.Since(began).Seconds()*1000)
+	for _, task := range leased {
+		l.held = append(l.held, tasks.Settlement{ID: task.ID, Lease: *task.Lease, Outcome: tasks.Outcome{Kind: tasks.Released}})
 	}
-	_, err = store.Settle(ctx, held)
+	if err == nil && len(leased) < leaseLimit {
+		err = fmt.Errorf("a call leased %d tasks of a queue that holds more than %d", len(leased), leaseLimit)
+	}
+	return err
+}
+
+func (l *latency) giveBack(ctx context.Context) error {
+	_, err := l.store.Settle(ctx, l.held)
 	return err
 }
 
