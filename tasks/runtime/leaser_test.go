@@ -11,18 +11,58 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
+// Cheap tasks flow first, so that the slow ones behind them are leased ahead:
+// what bounds those is not the lease but the slots.
 func TestSlotsBoundWhatRunsAtTheSameTime(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		total   int
+		ofClass int
+	}{
+		{"in total", 2, 8},
+		{"in each class", 8, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				w := byData()
+				for _, d := range []string{`"0s"`, `"1s"`} {
+					for range 20 {
+						s.queueData("A", d)
+						s.queueData("B", d)
+					}
+				}
+				class := Class{Executor: w, Slots: c.ofClass}
+				r := s.start(map[string]Class{"A": class, "B": class}, func(config *Config) { config.Slots = c.total })
+				pass(time.Minute)
+				if w.top != 2 {
+					t.Errorf("%d tasks ran at once, want 2", w.top)
+				}
+				if done := r.Stats().Succeeded; done != 80 {
+					t.Errorf("%d of 80 tasks are done", done)
+				}
+			})
+		})
+	}
+}
+
+func TestTasksThatAreLeasedAheadRunInTheOrderOfTheQueue(t *testing.T) {
 	play(t, func(s *scene) {
-		s.queue("A", 20)
-		s.queue("B", 20)
-		a, b := taking(time.Second), taking(time.Second)
-		s.start(map[string]Class{"A": {Executor: a, Slots: 2}, "B": {Executor: b}}, func(c *Config) { c.Slots = 5 })
-		pass(time.Minute)
-		if a.total() != 20 || b.total() != 20 {
-			t.Fatalf("%d and %d tasks ran", a.total(), b.total())
+		w := &worker{}
+		interleaved := func(n int) (ids []int64) {
+			for range n {
+				ids = append(ids, s.queue("B", 1)...)
+				ids = append(ids, s.queue("A", 1)...)
+			}
+			return ids
 		}
-		if a.top != 2 || b.top > 5 || b.top < 3 {
-			t.Errorf("at most %d of A and %d of B ran at once", a.top, b.top)
+		interleaved(2) // now both classes have a pace
+		r := s.start(map[string]Class{"A": {Executor: w}, "B": {Executor: w}}, func(c *Config) { c.Slots = 1 })
+		synctest.Wait()
+		ids := interleaved(50)
+		r.Wake()
+		synctest.Wait()
+		if got := w.order(); len(got) < 100 || !slices.Equal(got[4:], ids) {
+			t.Errorf("tasks ran in the order %v", got)
 		}
 	})
 }
@@ -86,16 +126,75 @@ func TestATaskThatWaitsTooLongLeasedIsGivenBackToItsPlace(t *testing.T) {
 	})
 }
 
-// The answer of a poll that had no room for a class says nothing about it.
-func TestASlotThatBecomesFreeIsFilledWithoutWaitingForThePoll(t *testing.T) {
+// Not the next poll brings the next task, nor the settlement of the last one.
+func TestASlotThatBecomesFreeIsFilledAtOnce(t *testing.T) {
 	play(t, func(s *scene) {
 		s.queue("A", 10)
+		s.faults.settle = func(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
+			sleep(ctx, 5*time.Second)
+			return s.store.Settle(ctx, settlements)
+		}
 		r := s.start(map[string]Class{"A": {Executor: taking(100 * time.Millisecond), Slots: 1}, "B": {Executor: &worker{}}},
 			func(c *Config) { c.IdlePoll = time.Hour })
-		pass(time.Second)
-		if done := r.Stats().Succeeded; done < 9 {
-			t.Errorf("%d of 10 tasks of 100 ms were done in a second", done)
+		pass(950 * time.Millisecond)
+		if started := r.Stats().Started; started != 10 {
+			t.Errorf("%d of 10 tasks of 100 ms were started in time", started)
 		}
+	})
+}
+
+func TestSettlingThatFallsBehindHoldsUpLeasing(t *testing.T) {
+	play(t, func(s *scene) {
+		s.queue("A", 5000)
+		s.faults.settle = func(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
+			sleep(ctx, time.Second)
+			return s.store.Settle(ctx, settlements)
+		}
+		r := s.start(only("A", &worker{}))
+		for range 10 {
+			synctest.Wait()
+			if held := r.Stats().Held; held > DefaultSlots+maxBacklog {
+				t.Fatalf("%d tasks are held", held)
+			}
+			pass(time.Second)
+		}
+		if done := r.Stats().Succeeded; done < 4000 {
+			t.Errorf("%d tasks were settled by %d settlers in ten calls each", done, settlers)
+		}
+	})
+}
+
+// It may have skipped rows that somebody had locked.
+func TestAStoreThatAnswersLessThanItWasAskedForIsAskedAgainAtOnce(t *testing.T) {
+	play(t, func(s *scene) {
+		s.faults.lease = func(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task, error) {
+			req.Limit = (req.Limit + 1) / 2
+			return s.store.Lease(ctx, req)
+		}
+		ids := s.queue("A", 1000)
+		s.start(only("A", &worker{}), func(c *Config) { c.IdlePoll = time.Hour })
+		synctest.Wait() // no time passes
+		s.isArchived(tasks.ResultSuccess, ids...)
+	})
+}
+
+func TestLeasingThatFailsIsTriedEverMoreSeldom(t *testing.T) {
+	play(t, func(s *scene) {
+		s.faults.fail(lease)
+		r := s.start(only("A", &worker{}))
+		pass(10 * time.Minute)
+		if n := s.faults.count(lease); n < 100 || n > 250 {
+			t.Errorf("%d tries in ten minutes", n)
+		}
+		if n := s.log.said("cannot lease tasks"); n < 10 || n > 21 {
+			t.Errorf("the failure is said %d times in ten minutes", n)
+		}
+		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "cannot lease tasks since") {
+			t.Errorf("Ready answers %v", err)
+		}
+		s.faults.mend()
+		pass(10 * time.Second)
+		s.must(r.Ready())
 	})
 }
 
@@ -135,6 +234,29 @@ func TestAfterAnOutageNothingThatIsStillHeldIsLeasedAgain(t *testing.T) {
 		pass(time.Minute)
 		s.isArchived(tasks.ResultSuccess, ids...)
 		s.has(r, Stats{Leased: 5, Started: 5, Succeeded: 5, Revived: 5})
+	})
+}
+
+// A server that came back as an older copy of itself may have forgotten the
+// leases: whoever asks for tasks first would run them beside those.
+func TestAfterAnyFailureTheLeasesAreLookedAtBeforeMoreAreTaken(t *testing.T) {
+	play(t, func(s *scene) {
+		r := s.start(only("A", until()))
+		pass(350 * time.Millisecond) // the second renewal is due at 400 ms
+		id := s.queue("A", 1)[0]
+		r.Wake()
+		pass(10 * time.Millisecond)
+		s.faults.fail()
+		r.Wake()
+		pass(20 * time.Millisecond)
+		s.faults.mend()
+		s.must(s.store.Place(id, tasks.Place{}))
+		r.Wake()
+		pass(100 * time.Millisecond)
+		if calls := s.faults.history(); len(calls) < 2 || calls[0] != renew || calls[1] != lease {
+			t.Errorf("the calls after the failure were %v", calls)
+		}
+		s.has(r, Stats{Leased: 2, Started: 2, Lost: 1, Held: 1, Running: 1})
 	})
 }
 

@@ -61,7 +61,6 @@ func (l *loop) renewOnce() bool {
 		l.Log.Warn().Int("leases", revived).
 			Msg("leases had expired or had been swept, as by `phd start`, and were still ours: revived")
 	}
-	l.dispatch()
 	return true
 }
 

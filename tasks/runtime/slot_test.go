@@ -212,24 +212,25 @@ func TestTasksThatNothingElseCanRunAreDeclinedWithOneLineAClass(t *testing.T) {
 	})
 }
 
-// The executor died between lease and start: nothing is spent, and the task is
-// leased again when the executor is back.
-func TestATaskWhoseExecutorDiedBeforeItsStartIsGivenBack(t *testing.T) {
+// The executor died between lease and start: nothing is spent, the tasks are
+// leased again when it is back, and their quick return is not taken for speed.
+func TestTasksWhoseExecutorDiedBeforeTheirStartAreGivenBack(t *testing.T) {
 	play(t, func(s *scene) {
 		var died, repaired atomic.Bool
-		w := &worker{ready: func(string) bool { return repaired.Load() || !died.Load() }}
+		w := taking(10 * time.Second)
+		w.ready = func(string) bool { return repaired.Load() || !died.Load() }
 		s.faults.lease = func(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task, error) {
 			defer died.Store(true)
 			return s.store.Lease(ctx, req)
 		}
-		id := s.queue("A", 1)[0]
-		r := s.start(only("A", w))
+		ids := s.queue("A", 20)
+		r := s.start(only("A", w), func(c *Config) { c.Slots = 2 })
 		synctest.Wait()
-		s.isBack(id)
-		s.has(r, Stats{Leased: 1, Started: 1, Released: 1})
+		s.isBack(ids...)
+		s.has(r, Stats{Leased: 2, Started: 2, Released: 2})
 		repaired.Store(true)
 		pass(time.Second)
-		s.isArchived(tasks.ResultSuccess, id)
+		s.has(r, Stats{Leased: 4, Started: 4, Released: 2, Held: 2, Running: 2})
 	})
 }
 

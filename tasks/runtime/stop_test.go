@@ -90,6 +90,26 @@ func TestCloseEndsADrain(t *testing.T) {
 	})
 }
 
+func TestCloseEndsADrainThatWaitsForTheStore(t *testing.T) {
+	play(t, func(s *scene) {
+		s.queue("A", 1)
+		s.faults.fail(settle)
+		r := s.start(only("A", &worker{}), func(c *Config) { c.DrainTimeout = time.Hour })
+		pass(time.Second)
+		drained := make(chan error, 1)
+		go func() { drained <- r.Drain(s.Context()) }()
+		pass(time.Minute)
+		began := time.Now()
+		err := r.Close()
+		if again := <-drained; err == nil || again != err {
+			t.Errorf("Close answers %v and Drain %v", err, again)
+		}
+		if took := time.Since(began); took != stopLimit {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 func TestDrainCancelsWhatTakesTooLongAndCountsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -202,6 +222,21 @@ func TestRunOnceGivesBackWhatRunsWhenItsContextEnds(t *testing.T) {
 		}
 		if s.owner(id) != "NULL" {
 			t.Errorf("it stands at %s", s.owner(id))
+		}
+	})
+}
+
+func TestRunOnceStopsSearchingWhenItsContextEnds(t *testing.T) {
+	play(t, func(s *scene) {
+		s.faults.lease = func(ctx context.Context, _ tasks.LeaseRequest) ([]tasks.Task, error) {
+			sleep(ctx, 10*time.Millisecond)
+			return nil, tasks.ErrSearching
+		}
+		r := s.runtime(only("A", &worker{}))
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		if _, err := r.RunOnce(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("RunOnce answers %v", err)
 		}
 	})
 }
