@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/phorge-gantry/gantry/tasks"
@@ -69,8 +70,10 @@ func (i *serverInfo) explainRefusal(refusal *mysql.MySQLError, err error) error 
 	if why, ok := passing[refusal.Number]; ok {
 		return fmt.Errorf("%w: %s: %s: %w", tasks.ErrUnavailable, i.place, why, err)
 	}
-	if refusal.Number == 1153 {
-		return fmt.Errorf("%w: %s: max_allowed_packet is %d bytes: %w", tasks.ErrTooLarge, i.place, i.maxPacket, err)
+	// 1105 is any error that has no number of its own; such is a parameter of a
+	// prepared statement that is too large.
+	if refusal.Number == 1153 || refusal.Number == 1105 && strings.Contains(refusal.Message, "max_allowed_packet") {
+		return fmt.Errorf("%w: %s: raise max_allowed_packet, or store the content elsewhere and queue a reference: %w", tasks.ErrTooLarge, i.place, err)
 	}
 	if remedy, ok := remedies[refusal.Number]; ok {
 		return fmt.Errorf("%s: %s: %w", i.place, remedy, err)
