@@ -63,7 +63,7 @@ type scan struct {
 
 // lookBehind reads the next window of each scan when it is time for them.
 func (s *Store) lookBehind(ctx context.Context, sr *search) error {
-	began, from, looked := time.Now(), sr.sweep, 0
+	began, from := time.Now(), sr.sweep
 	if began.Before(sr.next) && !sr.cursorsOnly {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *Store) lookBehind(ctx context.Context, sr *search) error {
 		if len(rows) == w.limit {
 			*w.next = w.at(rows[w.limit-1]).next()
 		}
-		looked += len(rows)
+		sr.looked += len(rows)
 		if w.next == &sr.sweep {
 			// What lies in this window is known again below; the rest is gone.
 			maps.DeleteFunc(sr.missed, func(id int64, _ entry) bool {
@@ -89,7 +89,7 @@ func (s *Store) lookBehind(ctx context.Context, sr *search) error {
 	}
 	took := time.Since(began)
 	sr.small = from == spot{} && sr.sweep == spot{} && took <= tooSlow
-	sr.next = began.Add(max(time.Duration(looked)*perRow, took*rest))
+	sr.next = began.Add(max(time.Duration(sr.looked)*perRow, took*rest))
 	return nil
 }
 

@@ -13,11 +13,11 @@ import (
 // What one call may look at, in rows. Together with the rows of a batch of 64,
 // which are then locked, updated and read, it stays below 2,000 index entries.
 const (
-	newBudget     = 550
-	expiredBudget = 350
-	sweepRows     = 500 // also the size from which a queue is large
-	recentRows    = 400
-	landingRows   = 200
+	callRows    = 1600 // in all
+	alongRows   = 900  // along the tracks
+	sweepRows   = 500  // also the size from which a queue is large
+	recentRows  = 400
+	landingRows = 200
 
 	// smallWindow is the least worth a round trip.
 	smallWindow = 32
@@ -37,6 +37,7 @@ type search struct {
 	*leaser
 	req        tasks.LeaseRequest
 	candidates map[int64]entry
+	looked     int  // rows behind the cursors
 	small      bool // the queue turned out to be small again
 	refused    bool // candidates could not be locked, or were no longer due
 }
@@ -75,7 +76,11 @@ func (s *Store) findInSmall(ctx context.Context, sr *search) error {
 	again := sr.slow
 	sr.slow = time.Since(began) > tooSlow
 	if sr.large = len(all) == sweepRows || again && sr.slow || sr.cursorsOnly; sr.large {
-		sr.behind = behind{locked: sr.locked}
+		// Nothing is behind the cursors yet, and the sweep has begun.
+		sr.behind = behind{locked: sr.locked, next: began.Add(time.Duration(len(all)) * perRow)}
+		if n := len(all); n > 0 {
+			sr.sweep = all[n-1].byID().next()
+		}
 		return nil
 	}
 	sr.ids.add(time.Now())
@@ -143,9 +148,9 @@ func (s *Store) sample(ctx context.Context, req tasks.LeaseRequest) (calm bool, 
 // goAlong goes along both tracks. Expired rows come first within their share,
 // and last beyond it.
 func (s *Store) goAlong(ctx context.Context, sr *search) (more bool, err error) {
-	limit := sr.req.Limit
-	fresh := newTrip(sr, &sr.fresh, max(smallWindow, limit), newBudget)
-	expired := newTrip(sr, &sr.expired, max(smallWindow, kept(limit)), expiredBudget)
+	limit, rows := sr.req.Limit, min(alongRows, callRows-sr.looked)
+	fresh := newTrip(sr, &sr.fresh, max(smallWindow, limit), rows*3/5)
+	expired := newTrip(sr, &sr.expired, max(smallWindow, kept(limit)), rows*2/5)
 	err = s.walk(ctx, expired, func() bool { return expired.found >= kept(limit) })
 	if err == nil {
 		err = s.walk(ctx, fresh, func() bool { return fresh.found >= limit })

@@ -60,20 +60,19 @@ func (q *queue) number(statement string, args ...any) (n int64) {
 	return n
 }
 
-// rows is a range of ids; the columns are SQL over seq, the id.
+// rows is a range of ids to be inserted. The columns are SQL over seq, the id.
 type rows struct {
-	from, to               int64
-	class, owner, expires  string
-	priority, failureCount string
+	from, to                        int64
+	class, owner, expires, priority string
 }
 
-// fill inserts rows with data, as fast as the server can.
+// fill inserts rows as fast as the server can. Only the first thousand of a
+// range have data.
 func (q *queue) fill(all ...rows) {
 	q.t.Helper()
-	top := int64(0)
 	for _, r := range all {
 		for column, otherwise := range map[*string]string{
-			&r.class: "'A'", &r.owner: "NULL", &r.expires: "NULL", &r.priority: "2000", &r.failureCount: "0",
+			&r.class: "'A'", &r.owner: "NULL", &r.expires: "NULL", &r.priority: "2000",
 		} {
 			if *column == "" {
 				*column = otherwise
@@ -81,13 +80,39 @@ func (q *queue) fill(all ...rows) {
 		}
 		q.exec(fmt.Sprintf(`INSERT INTO worker_activetask
 (id, taskClass, leaseOwner, leaseExpires, failureCount, dataID, priority, dateCreated, dateModified)
-SELECT seq, %s, %s, %s, %s, seq, %s, 1, 1 FROM seq_%d_to_%d`,
-			r.class, r.owner, r.expires, r.failureCount, r.priority, r.from, r.to))
-		q.exec(fmt.Sprintf(`INSERT INTO worker_taskdata (id, data) SELECT seq, CONCAT('{"n":', seq, '}') FROM seq_%d_to_%d`, r.from, r.to))
-		top = max(top, r.to)
+SELECT seq, %s, %s, %s, 0, seq, %s, 1, 1 FROM seq_%d_to_%d`, r.class, r.owner, r.expires, r.priority, r.from, r.to))
+		q.exec(fmt.Sprintf(`INSERT INTO worker_taskdata (id, data)
+SELECT seq, CONCAT('{"n":', seq, '}') FROM seq_%d_to_%d`, r.from, min(r.to, r.from+999)))
+		q.exec(`INSERT INTO lisk_counter VALUES ('worker_activetask', ?)
+ON DUPLICATE KEY UPDATE counterValue = GREATEST(counterValue, VALUES(counterValue))`, r.to)
 	}
-	q.exec(`INSERT INTO lisk_counter VALUES ('worker_activetask', ?)
-ON DUPLICATE KEY UPDATE counterValue = GREATEST(counterValue, VALUES(counterValue))`, top)
+}
+
+// entries counts the index entries that the server read while do ran.
+func (q *queue) entries(do func()) int64 {
+	q.t.Helper()
+	own := -q.handlerReads() + q.handlerReads() // SHOW STATUS itself reads a table
+	before := q.handlerReads()
+	do()
+	return q.handlerReads() - before - own
+}
+
+func (q *queue) handlerReads() (sum int64) {
+	q.t.Helper()
+	found, err := q.db.QueryContext(context.Background(), "SHOW GLOBAL STATUS LIKE 'Handler_read%'")
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var name string
+		var n int64
+		if err := found.Scan(&name, &n); err != nil {
+			q.t.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
 }
 
 // every asks for up to limit tasks of whatever class.

@@ -1,0 +1,80 @@
+package phorge
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// maxEntries is what one call may read, all phases together.
+const maxEntries = 2000
+
+// A queue of a million rows in which everything that can stand in front of due
+// work does: delayed rows at the head, a class of nine tenths of all rows that
+// is not wanted, and rows freed by bin/worker retry in front of all expired
+// ones. What is due lies behind them.
+func TestBadQueuesAreSearchedInBoundedCalls(t *testing.T) {
+	n := int64(1_000_000)
+	if testing.Short() {
+		n = 100_000
+		t.Logf("NOT PROVEN at 1,000,000 rows because of -short: %d rows only", n)
+	}
+	q := newQueue(t)
+	q.fill(
+		rows{from: 1, to: n / 10, class: "'Delayed'", priority: "1000", expires: "UNIX_TIMESTAMP() + 86400"},
+		rows{from: n/10 + 1, to: 7 * n / 10, class: "'Excluded'"},
+		rows{from: 7*n/10 + 1, to: n, class: "'Excluded'", priority: "3000", expires: "0"},
+		rows{from: n + 1, to: n + 1000, class: "CONCAT('C', seq % 100)", priority: "4000"},
+		rows{from: n + 1001, to: n + 2000, class: "CONCAT('E', seq % 100)", owner: "'111:host'", expires: "UNIX_TIMESTAMP() - 100"},
+	)
+	for _, c := range []struct {
+		name  string
+		req   tasks.LeaseRequest
+		want  string // class of what is found, or how it begins
+		calls int64  // until then
+	}{
+		{"freed rows stand before the expired ones", only(64, "E7"), "E7", n / 300},
+		{"a tenth is delayed at the head", but(64, "E7"), "Excluded", n / 10 / 400},
+		{"nine tenths are of an excluded class", but(64, "Excluded", "E7"), "C", n / 400},
+		{"one class of a hundred is wanted", only(64, "C7"), "C7", n / 400},
+		{"an absent class is wanted", only(64, "Absent"), "", n / 400},
+	} {
+		t.Run(c.name, func(t *testing.T) { q.search(t, c.req, c.want, c.calls) })
+	}
+}
+
+// search calls until something of the class is leased, or nothing more is to
+// be searched.
+func (q *queue) search(t *testing.T, req tasks.LeaseRequest, want string, limit int64) {
+	s := q.open()
+	var calls, sum, worst int64
+	began := time.Now()
+	for {
+		var leased []tasks.Task
+		var err error
+		n := q.entries(func() { leased, err = s.Lease(context.Background(), req) })
+		calls, sum, worst = calls+1, sum+n, max(worst, n)
+		if err != nil && !errors.Is(err, tasks.ErrSearching) {
+			t.Fatal(err)
+		}
+		found := slices.ContainsFunc(leased, func(task tasks.Task) bool { return strings.HasPrefix(task.Class, want) })
+		if found || err == nil && len(leased) == 0 {
+			if found == (want == "") {
+				t.Errorf("found: %v, wanted class: %q", found, want)
+			}
+			break
+		}
+	}
+	t.Logf("%d calls, %d entries a call, at most %d; %.2f ms a call", calls, sum/calls, worst, time.Since(began).Seconds()*1000/float64(calls))
+	if worst > maxEntries {
+		t.Errorf("a call read %d index entries", worst)
+	}
+	if calls > limit+20 {
+		t.Errorf("%d calls were needed, more than %d", calls, limit+20)
+	}
+}
