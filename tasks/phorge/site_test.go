@@ -1,0 +1,146 @@
+package phorge
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// phorgeDir answers a directory that looks like a Phorge with these files in
+// conf/local.
+func phorgeDir(t *testing.T, files map[string]string) string {
+	t.Helper()
+	t.Setenv("PHABRICATOR_ENV", "")
+	dir := t.TempDir()
+	write := func(name, content string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("bin/worker", "#!/bin/sh\n")
+	for name, content := range files {
+		write("conf/local/"+name, content)
+	}
+	return dir
+}
+
+func TestReadPhorgeFindsTheWorkerDatabase(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "sock")
+	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	usual := sockets
+	t.Cleanup(func() { sockets = usual })
+	cluster := func(entries string) string { return `{"mysql.pass": "p", "cluster.databases": [` + entries + `]}` }
+	for _, c := range []struct {
+		name, config string
+		socket       bool // there is one
+		user, pass   string
+		address      string
+		namespace    string
+		readOnly     bool
+	}{
+		{"nothing configured", "", false, "root", "", "localhost:3306", "phabricator", false},
+		{"nothing configured, with a socket", "{}", true, "root", "", socket, "phabricator", false},
+		{"localhost means the socket, whatever the port", `{"mysql.port": 3307}`, true, "root", "", socket, "phabricator", false},
+		{"everything", `{"mysql.host": "db", "mysql.port": 3307, "mysql.user": "u", "mysql.pass": "p", "storage.default-namespace": "ns"}`,
+			true, "u", "p", "db:3307", "ns", false},
+		{"the port as text", `{"mysql.host": "db", "mysql.port": "3307"}`, false, "root", "", "db:3307", "phabricator", false},
+		{"an empty port", `{"mysql.host": "db", "mysql.port": ""}`, false, "root", "", "db:3306", "phabricator", false},
+		{"null is not set", `{"mysql.host": "db", "mysql.port": null, "mysql.user": null}`, false, "root", "", "db:3306", "phabricator", false},
+		{"the port in the host", `{"mysql.host": "db:3308"}`, false, "root", "", "db:3308", "phabricator", false},
+		{"an IPv6 host", `{"mysql.host": "::1"}`, false, "root", "", "[::1]:3306", "phabricator", false},
+		{"read-only", `{"mysql.host": "db", "cluster.read-only": true}`, false, "root", "", "db:3306", "phabricator", true},
+		{"options of others", `{"phabricator.base-uri": "http://x/", "cluster.mailers": [{"key": 1}], "mysql.host": "db"}`,
+			false, "root", "", "db:3306", "phabricator", false},
+		{"a password of special characters", `{"mysql.host": "db", "mysql.pass": "a@b/c:d?e(f)g%41&=#é\"'\\ "}`,
+			false, "root", `a@b/c:d?e(f)g%41&=#é"'\ `, "db:3306", "phabricator", false},
+		{"a cluster of one master with replicas", cluster(`{"host": "r1", "role": "replica"}, {"host": "m1", "role": "master", "port": 3309}`),
+			false, "root", "p", "m1:3309", "phabricator", false},
+		{"a master with a user of its own", cluster(`{"host": "m1", "role": "master", "user": "u1", "pass": "p1"}`),
+			false, "u1", "p1", "m1:3306", "phabricator", false},
+		{"a partition that has the worker", cluster(`{"host": "m1", "role": "master", "partition": ["default"]},
+{"host": "m2", "role": "master", "partition": ["maniphest", "worker"]}`), false, "root", "p", "m2:3306", "phabricator", false},
+		{"partitions of which none has the worker", cluster(`{"host": "m1", "role": "master", "partition": ["maniphest"]},
+{"host": "m2", "role": "master", "partition": ["default"]}`), false, "root", "p", "m2:3306", "phabricator", false},
+		{"a disabled master beside the enabled one", cluster(`{"host": "m1", "role": "master", "partition": ["default"], "disabled": true},
+{"host": "m2", "role": "master", "partition": ["default"]}`), false, "root", "p", "m2:3306", "phabricator", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sockets = nil
+			if c.socket {
+				sockets = []string{socket}
+			}
+			files := map[string]string{}
+			if c.config != "" {
+				files["local.json"] = c.config
+			}
+			site, err := ReadPhorge(phorgeDir(t, files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := mysql.ParseDSN(site.DSN)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.User != c.user || cfg.Passwd != c.pass || cfg.Addr != c.address || cfg.DBName != c.namespace+"_worker" ||
+				site.Namespace != c.namespace || site.ReadOnly != c.readOnly {
+				t.Errorf("user %q, password %q, address %q, database %q, namespace %q, read-only %t",
+					cfg.User, cfg.Passwd, cfg.Addr, cfg.DBName, site.Namespace, site.ReadOnly)
+			}
+			if want := map[bool]string{true: "unix", false: "tcp"}[strings.HasPrefix(c.address, "/")]; cfg.Net != want {
+				t.Errorf("network %s, want %s", cfg.Net, want)
+			}
+		})
+	}
+}
+
+func TestReadPhorgeRefusesWhatItCannotRead(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"broken JSON", map[string]string{"local.json": `{"mysql.pass": "hunter2",, "a": 1}`}, "local.json: it is no JSON at byte 26"},
+		{"a password that is a number", map[string]string{"local.json": `{"mysql.pass": 77123456}`}, "mysql.pass holds a number"},
+		{"a port that is none", map[string]string{"local.json": `{"mysql.host": "db", "mysql.port": "nine"}`}, "is no port"},
+		{"a port out of range", map[string]string{"local.json": `{"mysql.host": "db", "mysql.port": 70000}`}, `"70000", is no port`},
+		{"a port that is a list", map[string]string{"local.json": `{"mysql.host": "db", "mysql.port": [1]}`}, "no port"},
+		{"a cluster without a master", map[string]string{"local.json": `{"cluster.databases": [{"host": "r", "role": "replica"}]}`},
+			"cluster.databases names no enabled master for the application worker"},
+		{"a cluster whose master is disabled", map[string]string{"local.json": `{"cluster.databases": [{"host": "m", "role": "master", "disabled": true}]}`},
+			"cluster.databases names no enabled master for the application worker"},
+		{"a configuration in PHP", map[string]string{"ENVIRONMENT": "custom/site\n", "local.json": "{}"}, "conf/custom/site.conf.php, which only PHP can read"},
+		{"a file that cannot be read", map[string]string{"local.json/x": ""}, "run Gantry as a user who may, such as phd.user"},
+		{"an ENVIRONMENT that cannot be read", map[string]string{"ENVIRONMENT/x": "", "local.json": "{}"}, "run Gantry as a user who may, such as phd.user"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			site, err := ReadPhorge(phorgeDir(t, c.files))
+			if !contains(err, c.want) {
+				t.Errorf("%+v, error %v; want one that says %q", site, err, c.want)
+			}
+			if contains(err, "hunter2") || contains(err, "77123456") {
+				t.Errorf("the error quotes a value: %v", err)
+			}
+		})
+	}
+	t.Run("a directory of something else", func(t *testing.T) {
+		if _, err := ReadPhorge(t.TempDir()); !contains(err, "is no Phorge: it has no bin/worker") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("PHABRICATOR_ENV", func(t *testing.T) {
+		dir := phorgeDir(t, map[string]string{"local.json": "{}"})
+		t.Setenv("PHABRICATOR_ENV", "other")
+		if _, err := ReadPhorge(dir); !contains(err, "conf/other.conf.php") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
