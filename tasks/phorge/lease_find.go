@@ -28,8 +28,8 @@ const (
 // cursors are needed to get past them.
 const tooSlow = 25 * time.Millisecond
 
-// lately is how long after its id was given out a row becomes visible at the
-// most, or it is late: the rows behind the cursors are not late sooner.
+// lately is how long a row that becomes visible after its id was given out is
+// waited for with every call, and not only with the next second.
 const lately = 2 * time.Second
 
 // search is one call's search for due tasks.
@@ -96,53 +96,58 @@ func (s *Store) findInSmall(ctx context.Context, sr *search) error {
 // findInLarge looks behind the cursors when it is time, and then goes along
 // both tracks until the batch is full or the budgets are spent.
 func (s *Store) findInLarge(ctx context.Context, sr *search) (more bool, err error) {
-	calm, err := s.sample(ctx, sr.req)
-	if err == nil {
-		err = s.lookBehind(ctx, sr)
-	}
-	if err == nil && !calm {
-		more, err = s.goAlong(ctx, sr)
-	}
-	if err != nil {
+	if err := s.sample(ctx); err != nil {
 		return false, err
+	}
+	if err := s.lookBehind(ctx, sr); err != nil {
+		return false, err
+	}
+	now := &idle{sr.now, sr.ids.newest, sr.req.Others, maps.Clone(sr.req.Classes)}
+	if calm := sr.calm(); !calm || !now.same(sr.idle) {
+		if more, err = s.goAlong(ctx, sr); err != nil {
+			return false, err
+		}
+		sr.idle = nil
+		if calm && !more && len(sr.candidates) == 0 {
+			sr.idle = now
+		}
 	}
 	for id, e := range sr.missed {
 		if _, found := sr.candidates[id]; !found && sr.ready(e) {
 			sr.candidates[id] = e
 		}
 	}
-	if len(sr.candidates) > 0 || more {
-		sr.idle = nil
-	} else if !calm {
-		sr.idle = &idle{sr.now, sr.ids.newest, sr.req.Others, maps.Clone(sr.req.Classes)}
-	}
 	return more, nil
 }
 
-// idle is what a call saw that found nothing.
+// sample reads the clock of the database and how high the task ids stand.
+func (s *Store) sample(ctx context.Context) error {
+	var counter int64
+	if err := s.db.QueryRowContext(ctx, sampleSQL).Scan(&s.leaser.now, &counter); err != nil {
+		return fmt.Errorf("look for due tasks: %w", s.server.explain(err))
+	}
+	s.leaser.ids.see(counter)
+	s.leaser.ids.add(time.Now())
+	return nil
+}
+
+// idle is what a call saw that found nothing. As long as it stays the same and
+// all is calm, nothing can become due ahead of the cursors, and an idle queue
+// is asked no more than the sample.
 type idle struct {
 	now, ids int64
 	others   tasks.ClassRequest
 	classes  map[string]tasks.ClassRequest
 }
 
-// sample reads the clock of the database and how high the task ids stand. It
-// reports whether all is calm: nothing can have become due ahead of the cursors
-// since a call that found nothing, because the clock shows the same second, no
-// id was given out lately, and the same is wanted. So an idle queue is asked
-// the cheapest question there is.
-func (s *Store) sample(ctx context.Context, req tasks.LeaseRequest) (calm bool, err error) {
-	l := &s.leaser
-	var counter int64
-	if err := s.db.QueryRowContext(ctx, sampleSQL).Scan(&l.now, &counter); err != nil {
-		return false, fmt.Errorf("look for due tasks: %w", s.server.explain(err))
-	}
-	now := time.Now()
-	l.ids.see(counter)
-	l.ids.add(now)
-	last, ids := l.idle, l.ids.newest
-	return last != nil && last.now == l.now && last.ids == ids && ids == l.ids.older(max(lately, l.ids.keep), now) &&
-		last.others == req.Others && maps.Equal(last.classes, req.Classes), nil
+func (i *idle) same(o *idle) bool {
+	return o != nil && i.now == o.now && i.ids == o.ids && i.others == o.others && maps.Equal(i.classes, o.classes)
+}
+
+// calm reports whether every id was given out so long ago that its row is there
+// and old enough for everybody.
+func (l *leaser) calm() bool {
+	return l.ids.newest == l.ids.older(max(lately, l.ids.keep), time.Now())
 }
 
 // goAlong goes along both tracks. Expired rows come first within their share,

@@ -39,17 +39,17 @@ ORDER BY leaseExpires, id LIMIT %[4]d`
 // newRanges writes where the next window of new tasks lies.
 func newRanges(t *trip) string {
 	var ranges []string
-	above := int64(-1)
+	from := int64(0)
 	for _, priority := range slices.Sorted(maps.Keys(t.lanes)) {
-		if priority > above+1 {
-			ranges = append(ranges, fmt.Sprintf("priority > %d AND priority < %d", above, priority))
+		if from < priority {
+			ranges = append(ranges, fmt.Sprintf("priority >= %d AND priority < %d", from, priority))
 		}
 		if start, ok := t.starts[priority]; ok {
 			ranges = append(ranges, fmt.Sprintf("priority = %d AND id >= %d", priority, start.id))
 		}
-		above = priority
+		from = priority + 1
 	}
-	return strings.Join(append(ranges, fmt.Sprintf("priority > %d", above)), " OR ")
+	return strings.Join(append(ranges, fmt.Sprintf("priority >= %d", from)), " OR ")
 }
 
 // look reads entries, and with them the clock of the database: the only one

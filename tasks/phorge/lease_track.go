@@ -101,11 +101,8 @@ func (t *trip) pass(rows []entry) {
 	t.budget -= len(rows)
 	t.window *= 2
 	hits, ends := t.judge(rows)
-	for key, ln := range t.lanes {
-		end := ends[key]
-		if _, looked := t.starts[key]; !looked || key > last {
-			continue
-		}
+	for key := range t.starts {
+		ln, end := t.lanes[key], ends[key]
 		if key < last && end.before(t.tail()) {
 			end = t.tail()
 		}
