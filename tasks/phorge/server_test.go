@@ -265,3 +265,16 @@ func TestAReadOnlyServerIsUnavailableUntilItCanBeWritten(t *testing.T) {
 		t.Errorf("leased %d tasks, want 4", len(got))
 	}
 }
+
+// A COMMIT has no context; without these it would wait as long as the kernel.
+func TestAServerThatFallsSilentIsGivenUp(t *testing.T) {
+	for parameters, want := range map[string]time.Duration{"": answerTimeout, "?readTimeout=3s&writeTimeout=3s&timeout=3s": 3 * time.Second} {
+		cfg, err := configure("root@tcp(host)/x_worker" + parameters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.ReadTimeout != want || cfg.WriteTimeout != want || cfg.Timeout == 0 {
+			t.Errorf("%q: the timeouts are %s, %s and %s", parameters, cfg.ReadTimeout, cfg.WriteTimeout, cfg.Timeout)
+		}
+	}
+}
