@@ -3,6 +3,7 @@ package phorge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -76,5 +77,73 @@ func (q *queue) search(t *testing.T, req tasks.LeaseRequest, want string, limit 
 	}
 	if calls > limit+20 {
 		t.Errorf("%d calls were needed, more than %d", calls, limit+20)
+	}
+}
+
+// Deleted rows stay in the indexes for as long as somebody holds a snapshot
+// open, as a dump does. Cursors and due work are behind them soon.
+func TestASnapshotHeldOpenHidesNoWork(t *testing.T) {
+	const count = 100_000
+	q := newQueue(t)
+	q.fill(rows{from: 1, to: count}, rows{from: count + 1, to: count + 600, class: "'B'", priority: "3000"},
+		rows{from: count + 601, to: count + 700, class: "'E'", owner: "'111:host'", expires: "UNIX_TIMESTAMP() - 100"})
+	s := q.open()
+	lease(t, s, every(64))
+	dump, err := q.db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dump.Close()
+	for _, statement := range []string{"SET tx_isolation = 'REPEATABLE-READ'", "START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
+		if _, err := dump.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.exec("DELETE FROM worker_activetask WHERE taskClass = 'A'")
+	var worst int64
+	began, left, calls := time.Now(), 700, 0
+	for ; left > 64; calls++ {
+		worst = max(worst, q.entries(func() { left -= len(lease(t, s, every(64))) }))
+	}
+	t.Logf("%d calls, at most %d entries, %.2f ms a call", calls, worst, time.Since(began).Seconds()*1000/float64(calls))
+	if worst > maxEntries || calls > 20 {
+		t.Errorf("%d calls read up to %d index entries each", calls, worst)
+	}
+	if _, err := dump.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNoStatementOfALeaseScansOrSortsAtDepth(t *testing.T) {
+	q := newQueue(t)
+	q.fill(rows{from: 1, to: 100_000, class: "IF(seq % 2, 'A', 'B')", priority: "1000 * (1 + seq % 3)",
+		owner: "IF(seq % 4, NULL, 'held')", expires: "IF(seq % 4, NULL, seq)"})
+	q.exec("ANALYZE TABLE worker_activetask")
+	ids := make([]int64, 64)
+	for i := range ids {
+		ids[i] = int64(50_000 + 17*i)
+	}
+	var l leaser
+	l.fresh.lane(1000).seen = spot{0, 70_000}
+	l.fresh.lane(3000).seen = spot{0, 90_000}
+	fresh := newTrip(&search{leaser: &l, req: every(64), candidates: map[int64]entry{}}, &l.fresh, 64, 64)
+	fresh.next()
+	for _, c := range []struct{ name, statement, key string }{
+		{"the sample", sampleSQL, "PRIMARY"},
+		{"rows from an id", fmt.Sprintf(fromSQL, 50_000, 500), "PRIMARY"},
+		{"a window of new tasks", fmt.Sprintf(newSQL, newRanges(fresh), 64), "key_owner"},
+		{"a window of expired rows", fmt.Sprintf(expiredSQL, clockNow, 50_000, 50_000, 64), "leaseExpires"},
+		{"rows by id", withIDs(theseSQL, ids), "PRIMARY"},
+		{"the lock", withIDs(lockDueSQL, ids), "PRIMARY"},
+		{"the lease", strings.NewReplacer("?, l", "'x', l", "= ?", "= 5").Replace(withIDs(takeSQL, ids)), "PRIMARY"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, p := range q.explain(c.statement) {
+				ranged := p.access == "range" || p.access == "const"
+				if !ranged || p.key != c.key || strings.Contains(p.extra, "filesort") || strings.Contains(p.extra, "temporary") {
+					t.Errorf("%+v", p)
+				}
+			}
+		})
 	}
 }
