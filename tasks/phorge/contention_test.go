@@ -237,6 +237,9 @@ func TestB23SettlementsInASmallQueueDoNotWaitForOthersRows(t *testing.T) {
 			if got := q.number("SELECT COUNT(*) FROM worker_archivetask"); got != int64(n) {
 				t.Errorf("%d tasks are archived, want %d", got, n)
 			}
+			if got := q.number("SELECT COUNT(*) FROM worker_activetask"); got != int64(count-n) {
+				t.Errorf("%d tasks are left, want %d", got, count-n)
+			}
 		})
 	}
 }

@@ -13,7 +13,8 @@ import (
 const (
 	// insertRows and insertBytes bound one statement of many rows. Escaping can
 	// double the bytes, and the result must stay below any max_allowed_packet
-	// in use; a larger payload travels alone, in a prepared statement.
+	// in use. A larger payload travels alone; when escaping makes it larger than
+	// a packet, the driver sends it unescaped, in a prepared statement.
 	insertRows  = 500
 	insertBytes = 256 << 10
 )
@@ -181,27 +182,11 @@ func insertData(ctx context.Context, tx *sql.Tx, rows []queued) (int64, error) {
 	for i, r := range rows {
 		values[i] = string(r.Data)
 	}
-	var result sql.Result
-	var err error
-	if len(rows[0].Data) > insertBytes {
-		result, err = execPrepared(ctx, tx, dataRows.head+dataRows.row, values)
-	} else {
-		result, err = dataRows.exec(ctx, tx, len(rows), values)
-	}
+	result, err := dataRows.exec(ctx, tx, len(rows), values)
 	if err != nil {
 		return 0, err
 	}
 	return result.LastInsertId()
-}
-
-// execPrepared sends values as they are, in as many packets as they need.
-func execPrepared(ctx context.Context, tx *sql.Tx, statement string, values []any) (sql.Result, error) {
-	prepared, err := tx.PrepareContext(ctx, statement)
-	if err != nil {
-		return nil, err
-	}
-	defer prepared.Close()
-	return prepared.ExecContext(ctx, values...)
 }
 
 // portions cuts rows into parts that fit one statement each. A payload above

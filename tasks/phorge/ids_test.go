@@ -119,6 +119,7 @@ SELECT seq, 'Old', 0, seq, 0, 0, 1, 1, 2000 FROM seq_1_to_500`)
 func TestB13ACounterThatIsWrongIsRepaired(t *testing.T) {
 	for _, c := range []struct{ name, broken string }{
 		{"missing", "DELETE FROM lisk_counter WHERE counterName = 'worker_activetask'"},
+		{"behind the archive alone", "UPDATE lisk_counter SET counterValue = 10 WHERE counterName = 'worker_activetask'"},
 		{"behind the queue and the archive", "UPDATE lisk_counter SET counterValue = 2 WHERE counterName = 'worker_activetask'"},
 	} {
 		prepare := func(t *testing.T) (*queue, []int64) {

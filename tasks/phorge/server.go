@@ -164,8 +164,7 @@ func (i *serverInfo) prepare(cfg *mysql.Config) {
 	// Found rows, not changed ones: an update that changes nothing has still
 	// found its row.
 	cfg.ClientFoundRows = true
-	// One round trip a statement instead of three. Statements with large
-	// payloads are prepared all the same, because escaping can double them.
+	// One round trip a statement instead of three.
 	cfg.InterpolateParams = true
 	cfg.MaxAllowedPacket = i.maxPacket
 	params := map[string]string{}
