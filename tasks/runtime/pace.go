@@ -3,9 +3,10 @@ package runtime
 import "time"
 
 const (
-	// leaseBatch is the most tasks leased in one call. A lease costs the store
-	// about as much as a commit, however many tasks it takes.
-	leaseBatch = 256
+	// leaseBatch is the most tasks leased in one call. A call has a price of its
+	// own, two commits among it, and there is one at a time: in batches of 256 a
+	// drain is a tenth slower, in batches of 1,024 no faster.
+	leaseBatch = 512
 
 	// maxAhead bounds the tasks that are leased and wait for a slot: one batch
 	// to work on while the next is being leased.
