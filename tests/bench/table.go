@@ -24,7 +24,7 @@ type row struct {
 	samples []float64
 }
 
-// target is a figure that issue 2 asks for: of the rate, or of a ratio.
+// target is a figure that is to be reached: of the rate, or of a ratio.
 type target struct {
 	of    string // "rate", or what the ratio is to
 	least float64
