@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -25,23 +26,47 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer statement.Stop()
+	if mode := ask(t, statement, "SELECT @@binlog_format FROM DUAL WHERE @@log_bin"); mode != "STATEMENT" {
+		t.Fatalf("the server that should log statements is set to %s", mode)
+	}
 	for _, variant := range []struct {
 		name   string
 		server *harness.MariaDB
 		config phorge.Config
 		params map[string]string
+		zone   *time.Location // of this process
 	}{
 		{name: "SkipLocked", server: harness.Shared(t)},
 		{name: "B24WithoutSkipLocked", server: harness.Shared(t), config: phorge.Config{WithoutSkipLocked: true}},
 		{name: "StatementBinlog", server: statement},
-		{name: "B28OtherTimeZone", server: harness.Shared(t), params: map[string]string{"time_zone": "'+08:00'"}},
+		{
+			name: "B28OtherTimeZones", server: harness.Shared(t),
+			params: map[string]string{"time_zone": "'+08:00'"}, zone: time.FixedZone("", -11*3600),
+		},
 	} {
 		t.Run(variant.name, func(t *testing.T) {
+			if variant.zone != nil {
+				defer func(before *time.Location) { time.Local = before }(time.Local)
+				time.Local = variant.zone
+			}
 			storetest.Run(t, func(t *testing.T, clock storetest.Clock) storetest.Subject {
 				return open(t, variant.server, variant.config, variant.params, clock)
 			})
 		})
 	}
+}
+
+func ask(t *testing.T, server *harness.MariaDB, question string) (answer string) {
+	t.Helper()
+	db, err := sql.Open("mysql", server.DSN(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(question).Scan(&answer); err != nil {
+		t.Fatalf("%s: %v", question, err)
+	}
+	return answer
 }
 
 // namespaces numbers the queues of this test binary.
@@ -73,6 +98,9 @@ func open(t *testing.T, server *harness.MariaDB, c phorge.Config, params map[str
 		t.Fatal(err)
 	}
 	one, other := openStore(t, c), openStore(t, c)
+	if now, err := one.Now(t.Context()); err != nil || clock == storetest.Standing && now != epoch {
+		t.Fatalf("the clock shows %d (%v)", now, err)
+	}
 	return storetest.Subject{
 		Store: one, Other: other, Operator: one, Rows: rows{db},
 		Close: func() {
