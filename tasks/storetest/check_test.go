@@ -385,6 +385,55 @@ func TestTheCheckerJudgesStories(t *testing.T) {
 	}
 }
 
+// doubtful settles and then calls the lease lost, as a store does that got no
+// answer to its COMMIT and finds, when it looks again, the owner of another.
+type doubtful struct {
+	*Memory
+	meanwhile func()
+}
+
+func (d doubtful) Settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
+	settled, err := d.Memory.Settle(ctx, settlements)
+	d.meanwhile()
+	for i := range settled {
+		settled[i].Err = tasks.ErrLeaseLost
+	}
+	return settled, err
+}
+
+func TestASettlementCalledLostMayHaveTakenEffectOnlyWhenItNoLongerShows(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind tasks.Kind
+		// another process leases the task while the settlement is under way
+		taken bool
+		want  int
+	}{
+		{"a retry that another took", tasks.Retry, true, 0},
+		{"a retry that shows", tasks.Retry, false, 1},
+		{"a success", tasks.Succeeded, false, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStory(t)
+			s.queue(task("A"))
+			held := s.lease()
+			other := NewRecorder(s.Process("other"), &s.log)
+			settling := NewRecorder(doubtful{s.Memory, func() {
+				if c.taken {
+					if leased, err := other.Lease(t.Context(), all(1)); err != nil || len(leased) != 1 {
+						t.Fatal(leased, err)
+					}
+				}
+			}}, &s.log)
+			_, err := settling.Settle(t.Context(), []tasks.Settlement{settlement(held, tasks.Outcome{Kind: c.kind, Wait: -minute})})
+			s.must(err)
+			if report := s.report(); len(report.Violations) != c.want || report.Count(HeldRefused) != c.want {
+				t.Errorf("the checker says %v", report.Violations)
+			}
+		})
+	}
+}
+
 func (s *story) must(err error) {
 	s.t.Helper()
 	if err != nil {
