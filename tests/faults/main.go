@@ -1,7 +1,8 @@
 // Command faults proves that nothing is lost and nothing is done twice when
 // everything around the queue dies: it kills the runtime, handler processes and
 // MariaDB with SIGKILL, at random moments, while tasks drain that succeed, fail,
-// are tried again, yield and queue follow-ups.
+// are tried again, yield and queue follow-ups; and it stops a runtime until its
+// leases are somebody else's, and lets it go on.
 //
 //	go run ./tests/faults                # thirty rounds of 20,000 tasks
 //	go run ./tests/faults --seed 42      # the same tasks and the same kills again, as far as chance allows
@@ -28,6 +29,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -73,6 +75,7 @@ type results struct {
 	RepeatsAsked     int            `json:"repeats_asked"`     // because an outcome asked for it: a retry, a yield, the crash of a handler
 	RepeatsLost      int            `json:"repeats_lost"`      // because the lease ended without an outcome
 	Kills            map[string]int `json:"kills"`
+	Pauses           int            `json:"pauses"` // of a runtime, for longer than its leases last
 	Violations       []string       `json:"violations"`
 }
 
@@ -95,8 +98,8 @@ func run(ctx context.Context, o options, progress io.Writer) (sum results, err e
 			return sum, fmt.Errorf("round %d of seed %d, in %s: %w", n+1, o.seed, round.dir, err)
 		}
 		sum.add(round, found)
-		fmt.Fprintf(progress, "round %d: %d tasks, %d executions, %d repeats (%d asked for, %d after a lost lease), kills %v, %d violations\n",
-			n+1, found.Tasks, found.Executions, found.Repeats, found.Asked, found.Lost, round.kills, len(found.violations))
+		fmt.Fprintf(progress, "round %d: %d tasks, %d executions, %d repeats (%d asked for, %d after a lost lease), kills %v, %d pauses, %d violations\n",
+			n+1, found.Tasks, found.Executions, found.Repeats, found.Asked, found.Lost, round.kills, round.pauses, len(found.violations))
 		for _, v := range found.violations {
 			fmt.Fprintln(progress, "  VIOLATION:", v)
 		}
@@ -121,7 +124,8 @@ func (r *results) add(round *round, found findings) {
 	r.Repeats += found.Repeats
 	r.RepeatsAsked += found.Asked
 	r.RepeatsLost += found.Lost
-	r.RepeatsExplained += found.Asked + found.Lost
+	r.RepeatsExplained += found.Repeats - found.Count(storetest.RanTwice)
+	r.Pauses += round.pauses
 	for kind, n := range round.kills {
 		r.Kills[kind] += n
 	}

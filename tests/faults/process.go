@@ -121,6 +121,13 @@ func (s *seat) kill() bool {
 	return s.killed
 }
 
+// signal sends a signal to the process, when there is one.
+func (s *seat) signal(signal syscall.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cmd != nil && !s.killed && s.cmd.Process.Signal(signal) == nil
+}
+
 // killHandler kills a handler of the process, when there is one.
 func (s *seat) killHandler() bool {
 	s.mu.Lock()

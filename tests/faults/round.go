@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -23,6 +25,10 @@ const (
 	// drainLimit is far more than the longest chain of waits.
 	drainLimit = 5 * time.Minute
 
+	// takeoverTime is how long after its end a Gantry leaves the lease of
+	// another one alone.
+	takeoverTime = 5 * time.Second
+
 	// lateShare of the tasks is queued while things die, lateBatch at a time.
 	lateShare = 5
 	lateBatch = 20
@@ -37,10 +43,12 @@ type round struct {
 	manifest  string
 	records   string
 	db        *sql.DB
+	two       bool // runtimes, in every other round
 
-	rng   *rand.Rand
-	work  []work
-	kills map[string]int
+	rng    *rand.Rand
+	work   []work
+	kills  map[string]int
+	pauses int
 
 	// unsure holds batches whose queueing failed: all of it is there, or
 	// nothing.
@@ -51,6 +59,7 @@ func newRound(n int, o options, server *harness.MariaDB) (*round, error) {
 	r := &round{
 		server:    server,
 		namespace: fmt.Sprintf("faults%d", n+1),
+		two:       n%2 == 1,
 		rng:       rand.New(rand.NewPCG(o.seed, uint64(n))),
 		kills:     map[string]int{},
 	}
@@ -116,7 +125,7 @@ func (r *round) play(ctx context.Context) (findings, error) {
 	}
 
 	seats := []*seat{r.occupy("a", r.fork())}
-	if r.rng.IntN(2) == 0 {
+	if r.two {
 		seats = append(seats, r.occupy("b", r.fork()))
 	}
 	lateDone := make(chan struct{})
@@ -175,33 +184,45 @@ func newTasks(all []work) []tasks.NewTask {
 }
 
 // disturb kills one of each kind, and some more, in random order and at random
-// moments.
+// moments. Where another runtime can take over, one is paused as well.
 func (r *round) disturb(ctx context.Context, seats []*seat) error {
 	kinds := []string{"runtime", "handler", "mariadb"}
 	r.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for range 3 + r.rng.IntN(4) {
 		kinds = append(kinds, kinds[r.rng.IntN(3)])
 	}
+	if r.two {
+		kinds = slices.Insert(kinds, r.rng.IntN(len(kinds)), "pause")
+	}
 	for _, kind := range kinds {
 		if err := pause(ctx, 100*time.Millisecond+time.Duration(r.rng.ExpFloat64()*float64(500*time.Millisecond))); err != nil {
 			return err
 		}
-		if err := r.kill(ctx, kind, seats[r.rng.IntN(len(seats))]); err != nil {
+		if err := r.strike(ctx, kind, seats[r.rng.IntN(len(seats))]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// kill kills once. It waits for a victim, which may be just starting.
-func (r *round) kill(ctx context.Context, kind string, s *seat) error {
-	r.kills[kind]++
+// strike makes one fault. It waits for a victim, which may be just starting.
+func (r *round) strike(ctx context.Context, kind string, s *seat) error {
 	switch kind {
 	case "runtime":
+		r.kills[kind]++
 		return await(ctx, "a runtime to kill", s.kill)
 	case "handler":
+		r.kills[kind]++
 		return await(ctx, "a handler to kill", s.killHandler)
+	case "mariadb":
+		r.kills[kind]++
+		return r.killServer(ctx, s)
 	}
+	r.pauses++
+	return r.pause(ctx, s)
+}
+
+func (r *round) killServer(ctx context.Context, s *seat) error {
 	if err := r.server.Kill(); err != nil {
 		return err
 	}
@@ -212,6 +233,17 @@ func (r *round) kill(ctx context.Context, kind string, s *seat) error {
 		return err
 	}
 	return r.server.Restart()
+}
+
+// pause stops a runtime until the other one has taken over what it held, and
+// lets it go on: what it says then comes too late.
+func (r *round) pause(ctx context.Context, s *seat) error {
+	if err := await(ctx, "a runtime to stop", func() bool { return s.signal(syscall.SIGSTOP) }); err != nil {
+		return err
+	}
+	err := pause(ctx, leaseTime+takeoverTime+time.Second)
+	s.signal(syscall.SIGCONT)
+	return err
 }
 
 // awaitEmpty waits until every task is archived.

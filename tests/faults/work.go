@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/runtime"
 )
 
 // class is the taskClass of everything here.
@@ -38,15 +39,21 @@ const (
 	// followUps is how many follow-ups a task queues.
 	followUps = 2
 
+	// draining is how long one undisturbed runtime works on a round: long
+	// enough for most of the faults to come while it does.
+	draining = 10 * time.Second
+
 	// yielding is how long tasks yield, from the beginning of the round.
 	yielding = 8 * time.Second
 )
 
-// makeWork makes so many tasks, most of them quick.
+// makeWork makes so many tasks, which together keep one runtime busy for about
+// draining.
 func makeWork(rng *rand.Rand, n int, now time.Time) []work {
+	mean := float64(draining.Milliseconds()) * runtime.DefaultSlots / float64(n)
 	all := make([]work, n)
 	for i := range all {
-		all[i] = work{N: i + 1, Do: succeed, Millis: rng.ExpFloat64() * 10}
+		all[i] = work{N: i + 1, Do: succeed, Millis: rng.ExpFloat64() * mean}
 		switch rng.IntN(20) {
 		case 0, 1:
 			all[i].Do = retry
