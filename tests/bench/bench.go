@@ -15,10 +15,6 @@ import (
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
-// batch is how many tasks the runtime leases and settles in one call at most,
-// and so what the floor takes at a time.
-const batch = 256
-
 // serverArgs are the same for every row: a server that keeps the queue in
 // memory and does not stop for checkpoints. Commits are durable.
 var serverArgs = []string{
@@ -206,8 +202,8 @@ func (b *bench) describe(ctx context.Context, out io.Writer) error {
 		settings = append(settings, name+"="+value)
 	}
 	fmt.Fprintf(out, "%d CPUs, %s, one server for all rows: %s\n", runtime.NumCPU(), runtime.Version(), strings.Join(settings, " "))
-	fmt.Fprintf(out, "medians of %d alternations; %d tasks a drain and %d a batch, for the floor as for the runtime\n\n",
-		b.rounds, b.tasks, batch)
+	fmt.Fprintf(out, "medians of %d alternations; %d tasks a drain, leased by %d and settled by %d, by the floor as by the runtime\n\n",
+		b.rounds, b.tasks, leaseBatch, settleBatch)
 	return nil
 }
 

@@ -15,8 +15,15 @@ import (
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
+// The most tasks that the runtime leases and settles in one call, and so what
+// the floor leases and settles at a time.
+const (
+	leaseBatch  = 512
+	settleBatch = 256
+)
+
 // slots is how many tasks run at once: as many as make a full batch.
-const slots = batch
+const slots = settleBatch
 
 // nothing is an executor in this process whose tasks are done at once.
 var nothing = tasks.ExecutorFunc(func(context.Context, tasks.Task) tasks.Outcome {
@@ -30,7 +37,7 @@ func (b *bench) drainFloor(connections int) func(context.Context) error {
 			return err
 		}
 		began := time.Now()
-		if err := drainFloor(ctx, b.queue.dsn, connections, batch); err != nil {
+		if err := drainFloor(ctx, b.queue.dsn, connections); err != nil {
 			return err
 		}
 		took := time.Since(began)

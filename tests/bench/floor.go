@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,26 +40,28 @@ FROM worker_activetask FORCE INDEX (PRIMARY) WHERE id IN (%s) ORDER BY id FOR UP
  priority, objectPHID, containerPHID, dateCreated, result, duration, dateModified, archivedEpoch) VALUES `
 )
 
-// drainFloor empties the queue with so many connections, each taking, reading
-// and archiving one batch at a time.
-func drainFloor(ctx context.Context, dsn string, connections, batch int) error {
-	cursor := &floorCursor{batch: batch, last: "0"}
+// drainFloor empties the queue with so many connections, each taking a batch,
+// reading its data and archiving it, in batches as large as the runtime's.
+func drainFloor(ctx context.Context, dsn string, connections int) error {
+	cursor := &floorCursor{last: "0"}
 	return onFloor(ctx, dsn, connections, func(ctx context.Context, n int, f floor) error {
 		owner := fmt.Sprintf("'floor:%d'", n)
 		for {
 			ids, err := cursor.next(ctx, f)
-			if err != nil || ids == "" {
+			if err != nil || len(ids) == 0 {
 				return err
 			}
-			var data string
+			var data []string
 			if err := f.retry(ctx, func() error { data, err = f.lease(ctx, owner, ids); return err }); err != nil {
 				return err
 			}
-			if _, err := f.list(ctx, fmt.Sprintf(floorData, data)); err != nil {
+			if _, err := f.list(ctx, fmt.Sprintf(floorData, joined(data))); err != nil {
 				return err
 			}
-			if err := f.retry(ctx, func() error { return f.settle(ctx, ids) }); err != nil {
-				return err
+			for part := range slices.Chunk(ids, settleBatch) {
+				if err := f.retry(ctx, func() error { return f.settle(ctx, joined(part)) }); err != nil {
+					return err
+				}
 			}
 		}
 	})
@@ -66,21 +69,22 @@ func drainFloor(ctx context.Context, dsn string, connections, batch int) error {
 
 // floorCursor hands out the queue, one batch after the other.
 type floorCursor struct {
-	mu    sync.Mutex
-	batch int
-	last  string
+	mu   sync.Mutex
+	last string
 }
 
-// next answers ids, comma separated; none when the queue is empty.
-func (c *floorCursor) next(ctx context.Context, f floor) (string, error) {
+// next answers ids; none when the queue is empty.
+func (c *floorCursor) next(ctx context.Context, f floor) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ids, err := f.list(ctx, fmt.Sprintf(floorFind, c.last, c.batch))
-	if ids != "" {
-		c.last = ids[strings.LastIndexByte(ids, ',')+1:]
+	ids, err := f.list(ctx, fmt.Sprintf(floorFind, c.last, leaseBatch))
+	if len(ids) > 0 {
+		c.last = ids[len(ids)-1]
 	}
 	return ids, err
 }
+
+func joined(ids []string) string { return strings.Join(ids, ",") }
 
 // floor is one connection.
 type floor struct{ conn *sql.Conn }
@@ -113,11 +117,11 @@ func onFloor(ctx context.Context, dsn string, connections int, work func(ctx con
 }
 
 // lease takes the tasks and answers the ids of their data.
-func (f floor) lease(ctx context.Context, owner, ids string) (data string, err error) {
-	if data, err = f.list(ctx, fmt.Sprintf(floorLock, ids)); err != nil {
-		return "", err
+func (f floor) lease(ctx context.Context, owner string, ids []string) (data []string, err error) {
+	if data, err = f.list(ctx, fmt.Sprintf(floorLock, joined(ids))); err != nil {
+		return nil, err
 	}
-	return data, f.exec(ctx, fmt.Sprintf(floorTake, owner, ids), "COMMIT")
+	return data, f.exec(ctx, fmt.Sprintf(floorTake, owner, joined(ids)), "COMMIT")
 }
 
 func (f floor) settle(ctx context.Context, ids string) error {
@@ -162,16 +166,10 @@ func (f floor) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// list answers the first column, comma separated, and reads the others.
-func (f floor) list(ctx context.Context, query string) (string, error) {
-	var list strings.Builder
-	err := f.each(ctx, query, func(columns []sql.RawBytes) {
-		if list.Len() > 0 {
-			list.WriteByte(',')
-		}
-		list.Write(columns[0])
-	})
-	return list.String(), err
+// list answers the first column, and reads the others.
+func (f floor) list(ctx context.Context, query string) (first []string, err error) {
+	err = f.each(ctx, query, func(columns []sql.RawBytes) { first = append(first, string(columns[0])) })
+	return first, err
 }
 
 // each reads every column of every row.
