@@ -13,12 +13,12 @@
 //
 // # How far it leases ahead
 //
-// Each class has as many tasks leased and waiting as it started during the
-// last few hundredths of a second (see pace). Cheap tasks therefore stream in
-// large batches, and of a class whose tasks take long nothing is leased until a
-// slot is free for it. The estimate can be wrong, when slow tasks take the
-// slots that cheap ones flowed through; so a task that has waited for a second
-// is given back to the queue, at its place and without counting anything.
+// Of each class so many tasks are leased and waiting as its slots finish within
+// a twentieth of a second (see pace). Cheap tasks therefore stream in large
+// batches, and of a class whose tasks take long nothing is leased until a slot
+// is free for it. The estimate can be wrong, when slow tasks take the slots that
+// cheap ones flowed through; so a task that has waited for a second is given
+// back to the queue, at its place and without counting anything.
 //
 // # When the store cannot be reached
 //

@@ -43,6 +43,7 @@ func (l *loop) leaser() {
 		}
 		switch {
 		case err != nil:
+			l.leasing.failed(err)
 			timer.Reset(jittered(outage.next()))
 		case polled:
 			// Not after every call, or a class that keeps the leaser busy would
@@ -89,7 +90,6 @@ func (l *loop) ask() (int, error) {
 	if err != nil && !errors.Is(err, tasks.ErrSearching) {
 		l.book.storeFailed()
 		l.book.rest()
-		l.leasing.failed(err)
 		return 0, err
 	}
 	l.leasing.worked()

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -64,7 +65,9 @@ func (r *Runtime) RunOnce(ctx context.Context) (Stats, error) {
 	}
 	defer r.endPass()
 	defer context.AfterFunc(ctx, l.endIntake)()
-	_, err = l.lease()
+	if _, err = l.lease(); err != nil {
+		err = fmt.Errorf("runtime: lease tasks: %w", err)
+	}
 	l.leasers.Done()
 	l.waitEmpty(ctx)
 	err = errors.Join(err, l.stop(), ctx.Err())

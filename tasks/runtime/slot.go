@@ -46,6 +46,9 @@ func (l *loop) execute(h *held) tasks.Outcome {
 	switch cause := context.Cause(ctx); {
 	case cause == errLost:
 		return tasks.Outcome{Kind: tasks.Lost}
+	case outcome.Kind == tasks.Lost:
+		l.logLost(h)
+		return outcome
 	case cause == nil || outcome.Kind == tasks.Succeeded:
 		return h.settleable(outcome)
 	case cause == errDeadline:
@@ -100,7 +103,7 @@ func (l *loop) run(ctx context.Context, executor tasks.Executor, h *held) (outco
 // settleable answers the outcome as it is to be settled.
 func (h *held) settleable(outcome tasks.Outcome) tasks.Outcome {
 	switch outcome.Kind {
-	case tasks.Succeeded, tasks.Yielded, tasks.Retry, tasks.Failed, tasks.Released, tasks.Lost:
+	case tasks.Succeeded, tasks.Yielded, tasks.Retry, tasks.Failed, tasks.Released:
 		return outcome
 	case tasks.Crashed:
 		if crashes := h.task.Lease.Crashes + 1; crashes >= h.class.MaxCrashes {

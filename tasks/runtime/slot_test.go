@@ -49,6 +49,11 @@ func TestOutcomesBecomeOfTheTaskWhatTheySay(t *testing.T) {
 		{"an unknown outcome is a failed attempt", tasks.Outcome{Kind: "odd"}, func(s *scene, id int64) {
 			s.waits(id, "(retry):", tasks.DefaultWait-time.Second, 1)
 		}},
+		{"lost, as its executor found out", tasks.Outcome{Kind: tasks.Lost}, func(s *scene, id int64) {
+			if _, ours := tasks.ParseOwner(s.owner(id)); !ours || s.log.said("lease lost") != 1 {
+				t.Errorf("task %d stands at %s and the log says:\n%s", id, s.owner(id), s.log)
+			}
+		}},
 		{"declined, and nothing else can run it", tasks.Outcome{Kind: tasks.Declined, Reason: "too hard"}, func(s *scene, id int64) {
 			s.waits(id, "(back):", declineWait-time.Second, 0)
 		}},

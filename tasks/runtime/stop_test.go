@@ -211,6 +211,19 @@ func TestRunOnceMakesOnePass(t *testing.T) {
 	})
 }
 
+func TestRunOnceAnswersWhyItCannotLease(t *testing.T) {
+	play(t, func(s *scene) {
+		s.faults.fail(lease)
+		_, err := s.runtime(only("A", &worker{})).RunOnce(s.Context())
+		if !errors.Is(err, tasks.ErrUnavailable) || !strings.Contains(err.Error(), "lease tasks") {
+			t.Errorf("RunOnce answers %v", err)
+		}
+		if s.log.said("connection refused") != 0 {
+			t.Errorf("it is answered and logged:\n%s", s.log)
+		}
+	})
+}
+
 func TestRunOnceGivesBackWhatRunsWhenItsContextEnds(t *testing.T) {
 	play(t, func(s *scene) {
 		id := s.queue("A", 1)[0]
