@@ -95,7 +95,7 @@ var fenceBehaviours = []behaviour{
 	}},
 	{name: "B16 a late finish does not overwrite a cancellation", check: func(s *scene) {
 		held := s.hold(task("A"))
-		s.changed([]int64{held.ID})(s.Operator.Cancel(s.Context(), []int64{held.ID}))
+		s.operate(s.Operator.Cancel, held.ID)
 		before := s.rows()
 		for _, outcome := range settleable {
 			outcome.FollowUps = []tasks.NewTask{task("child")}
@@ -109,13 +109,13 @@ var fenceBehaviours = []behaviour{
 		held := s.hold(task("A"))
 		s.end(held, tasks.Outcome{Kind: tasks.Succeeded})
 		before := s.rows()
-		changed := s.changed([]int64{held.ID})(s.Operator.Cancel(s.Context(), []int64{held.ID}))
+		changed := s.operate(s.Operator.Cancel, held.ID)
 		s.isError("Cancel", changed[0].Err, tasks.ErrArchived)
 		s.same("the rows", s.rows(), before)
 	}},
 	{name: "a task that was freed while it ran is lost to whoever ran it", check: func(s *scene) {
 		held := s.hold(task("A"))
-		s.changed([]int64{held.ID})(s.Operator.Free(s.Context(), []int64{held.ID}))
+		s.operate(s.Operator.Free, held.ID)
 		before := s.rows()
 		s.isError("Settle", s.settle(settlement(held, tasks.Outcome{Kind: tasks.Succeeded}))[0].Err, tasks.ErrLeaseLost)
 		s.same("the rows", s.rows(), before)

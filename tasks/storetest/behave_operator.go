@@ -30,9 +30,9 @@ func (s *scene) archived(kind tasks.Kind) int64 {
 	return held.ID
 }
 
-// each asks a method about one task in each state, all at once. It must refuse
+// each does something to one task in each state, all at once. It must refuse
 // some of them and leave those alone, and change the others as apply says.
-func (s *scene) each(name string, method func(context.Context, []int64) ([]tasks.Changed, error), refused map[string]error, apply func(tasks.Record) tasks.Record) {
+func (s *scene) each(name string, do operation, refused map[string]error, apply func(tasks.Record) tasks.Record) {
 	s.Helper()
 	states := s.states()
 	order := slices.Sorted(maps.Keys(states))
@@ -44,7 +44,7 @@ func (s *scene) each(name string, method func(context.Context, []int64) ([]tasks
 	for _, record := range s.rows() {
 		before[record.ID] = record
 	}
-	for i, changed := range s.changed(asked)(method(s.Context(), asked)) {
+	for i, changed := range s.operate(do, asked...) {
 		state, id := order[i], asked[i]
 		if state == "absent" {
 			s.isError(name+" of no task", changed.Err, tasks.ErrNotFound)
@@ -115,27 +115,21 @@ var operatorBehaviours = []behaviour{
 		s.same("leased after the delay", len(s.lease(all(8))), 5)
 	}},
 	{name: "priority changes active tasks", check: func(s *scene) {
-		priority := func(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
-			return s.Operator.Priority(ctx, ids, 7)
-		}
-		s.each("Priority", priority, map[string]error{"succeeded": tasks.ErrArchived, "failed": tasks.ErrArchived}, func(before tasks.Record) tasks.Record {
+		s.each("Priority", s.prioritize(7), map[string]error{"succeeded": tasks.ErrArchived, "failed": tasks.ErrArchived}, func(before tasks.Record) tasks.Record {
 			before.Priority = 7
 			return before
 		})
 		id := s.queue(prioritized("A", 7))[0]
-		s.isError("Priority", s.changed([]int64{id})(priority(s.Context(), []int64{id}))[0].Err, tasks.ErrUnchanged)
+		s.isError("Priority", s.operate(s.prioritize(7), id)[0].Err, tasks.ErrUnchanged)
 	}},
 	{name: "an urgent priority puts a task first", check: func(s *scene) {
 		ids := s.queue(task("A"), task("A"), task("A"))
-		s.changed(ids[2:])(s.Operator.Priority(s.Context(), ids[2:], 1))
+		s.operate(s.prioritize(1), ids[2])
 		s.same("leased", idsOf(s.lease(all(8))), []int64{ids[2], ids[0], ids[1]})
 	}},
 	{name: "retry queues a failed or cancelled task again with its id and its data", check: func(s *scene) {
-		retry := func(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
-			return s.Operator.Retry(ctx, ids, false)
-		}
 		active := tasks.ErrActive
-		s.each("Retry", retry, map[string]error{
+		s.each("Retry", s.retry(false), map[string]error{
 			"succeeded": tasks.ErrSucceeded, "held": active, "expired": active, "yielded": active, "failing": active, "fresh": active,
 		}, queuedAgain)
 	}},
@@ -144,7 +138,7 @@ var operatorBehaviours = []behaviour{
 		s.end(held, tasks.Outcome{Kind: tasks.Retry, Wait: -minute})
 		s.end(s.take(held.ID), tasks.Outcome{Kind: tasks.Succeeded})
 		want := queuedAgain(s.row(held.ID))
-		s.isError("Retry", s.changed([]int64{held.ID})(s.Operator.Retry(s.Context(), []int64{held.ID}, true))[0].Err, nil)
+		s.isError("Retry", s.operate(s.retry(true), held.ID)[0].Err, nil)
 		s.same("the row", s.row(held.ID), want)
 		again := s.take(held.ID)
 		s.same("data", string(again.Data), "1.0")
@@ -182,8 +176,8 @@ var operatorBehaviours = []behaviour{
 		s.take(id)
 	}},
 	{name: "nothing to operate on is nothing done", check: func(s *scene) {
-		s.same("cancelled", len(s.changed(nil)(s.Operator.Cancel(s.Context(), nil))), 0)
-		s.same("retried", len(s.changed(nil)(s.Operator.Retry(s.Context(), nil, true))), 0)
+		s.operate(s.Operator.Cancel)
+		s.operate(s.retry(true))
 		n, err := s.Operator.Awaken(s.Context(), nil)
 		s.must(err, "Awaken")
 		s.same("awakened", n, 0)

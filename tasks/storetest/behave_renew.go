@@ -57,7 +57,7 @@ var renewBehaviours = []behaviour{
 	{name: "lost leases are named and the others renewed", check: func(s *scene) {
 		held := s.holdAll(6)
 		s.end(held[0], tasks.Outcome{Kind: tasks.Succeeded})
-		s.changed([]int64{held[1].ID})(s.Operator.Cancel(s.Context(), []int64{held[1].ID}))
+		s.operate(s.Operator.Cancel, held[1].ID)
 		s.must(s.Rows.Place(held[3].ID, at("222:host", s.now()+10)), "Place")
 		s.must(s.Rows.Place(held[4].ID, unowned(0)), "Place")
 		gone := tasks.Task{ID: held[5].ID + 1000, Lease: held[5].Lease}

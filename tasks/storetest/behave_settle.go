@@ -151,7 +151,7 @@ var settleBehaviours = []behaviour{
 	{name: "a priority changed while the task ran is kept", check: func(s *scene) {
 		for _, outcome := range settleable {
 			held := s.hold(task("A"))
-			s.changed([]int64{held.ID})(s.Operator.Priority(s.Context(), []int64{held.ID}, 77))
+			s.operate(s.prioritize(77), held.ID)
 			if outcome.Kind == tasks.Succeeded {
 				outcome.FollowUps = []tasks.NewTask{task("child")}
 			}

@@ -274,20 +274,33 @@ func (s *scene) rows() []tasks.Record {
 	return records
 }
 
-// changed answers what an operator's method said, which must be one answer an
-// id.
-func (s *scene) changed(ids []int64) func([]tasks.Changed, error) []tasks.Changed {
-	s.Helper()
-	return func(changed []tasks.Changed, err error) []tasks.Changed {
-		s.Helper()
-		s.must(err, "operator")
-		for i, id := range ids {
-			if len(changed) != len(ids) || changed[i].ID != id {
-				s.Fatalf("the operator was asked about %v and answered %v", ids, changed)
-			}
-		}
-		return changed
+// operation is a method of an operator.
+type operation func(context.Context, []int64) ([]tasks.Changed, error)
+
+func (s *scene) prioritize(priority int) operation {
+	return func(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
+		return s.Operator.Priority(ctx, ids, priority)
 	}
+}
+
+func (s *scene) retry(repeat bool) operation {
+	return func(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
+		return s.Operator.Retry(ctx, ids, repeat)
+	}
+}
+
+// operate does something to tasks. There must be one answer an id.
+func (s *scene) operate(do operation, ids ...int64) []tasks.Changed {
+	s.Helper()
+	changed, err := do(s.Context(), ids)
+	s.must(err, "operate")
+	if len(changed) != len(ids) {
+		s.Fatalf("the operator was asked about %v and answered %v", ids, changed)
+	}
+	for i, id := range ids {
+		s.same("the task an operator answers about", changed[i].ID, id)
+	}
+	return changed
 }
 
 const latest = math.MaxUint32
