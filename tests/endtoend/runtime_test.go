@@ -2,11 +2,14 @@ package endtoend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tests/harness"
@@ -51,16 +54,26 @@ func TestTwoProcessesDrainOneQueueWhileItsLeasesAreSwept(t *testing.T) {
 		harness.Eventually(t, "some tasks are done", func() bool {
 			return a.Stats().Settled()+b.Stats().Settled() > round*500
 		})
-		w.must(a.recorder.Disturb(nil, func() error {
-			_, err := w.db.Exec(`UPDATE worker_activetask SET leaseExpires = UNIX_TIMESTAMP() WHERE leaseExpires > UNIX_TIMESTAMP()`)
-			return err
-		}))
+		w.must(a.recorder.Disturb(nil, w.sweep))
 	}
 	w.empty()
 	if a.Stats().Settled() == 0 || b.Stats().Settled() == 0 {
 		t.Error("one process did all the work")
 	}
 	w.isDone(w.prove(), ids, deeds)
+}
+
+// sweep expires every lease, in a statement that locks rows in another order
+// than Gantry does: beside heavy writes the server often has to break a deadlock
+// by refusing it.
+func (w *world) sweep() error {
+	for {
+		_, err := w.db.Exec(`UPDATE worker_activetask SET leaseExpires = UNIX_TIMESTAMP() WHERE leaseExpires > UNIX_TIMESTAMP()`)
+		var refused *mysql.MySQLError
+		if !errors.As(err, &refused) || refused.Number != 1213 {
+			return err
+		}
+	}
 }
 
 func TestAServerThatDiesInMidDrainLosesNothingAndDoublesNothing(t *testing.T) {
