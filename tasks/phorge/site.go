@@ -65,7 +65,7 @@ func ReadPhorge(dir string) (Site, error) {
 	if err != nil {
 		return Site{}, err
 	}
-	if env != "" {
+	if env != "" && !emptyEnvironment(dir, env) {
 		return Site{}, fmt.Errorf("the Phorge at %s is configured by conf/%s.conf.php, which only PHP can read; name its worker database instead, with GANTRY_DSN or dsn_file", dir, env)
 	}
 	path := filepath.Join(dir, "conf", "local", "local.json")
@@ -94,6 +94,16 @@ func environment(dir string) (string, error) {
 	}
 	content, err := readConfig(filepath.Join(dir, "conf", "local", "ENVIRONMENT"))
 	return strings.TrimSpace(string(content)), err
+}
+
+// emptyEnvironment reports whether a configuration is one of those that Phorge
+// takes for granted when they have no file; none of them sets what is read here.
+func emptyEnvironment(dir, env string) bool {
+	if !slices.Contains([]string{"default", "production", "development"}, env) {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(dir, "conf", env+".conf.php"))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // readConfig answers nothing for a file that does not exist.
@@ -140,6 +150,9 @@ func (c siteConfig) worker() (*mysql.Config, error) {
 	if port == nil || port == "" {
 		port = c.Port
 	}
+	if len(c.Databases) > 0 && (port == nil || port == "") {
+		port = "3306" // as PhabricatorDatabaseRef::newRefs: never a socket
+	}
 	return cfg, address(cfg, server.Host, port)
 }
 
@@ -163,8 +176,9 @@ func (c siteConfig) workerMaster() (siteServer, error) {
 	return chosen[0], nil
 }
 
-// sockets are where servers on the same host listen. PHP connects to
-// "localhost" through one, and a server can be set to let a user in only there.
+// sockets are where servers on the same host listen. Without a port, PHP
+// connects to "localhost" through one, and a server can be set to let a user in
+// only there.
 var sockets = []string{"/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"}
 
 func address(cfg *mysql.Config, host string, port any) error {
@@ -189,7 +203,10 @@ func address(cfg *mysql.Config, host string, port any) error {
 			return fmt.Errorf("the port of the database, %q, is no port", text)
 		}
 	}
-	if host == "localhost" { // as in mysqli, whatever the port says
+	if host == "localhost" && text != "" {
+		host = "127.0.0.1" // as AphrontMySQLiDatabaseConnection: a port is heeded
+	}
+	if host == "localhost" {
 		for _, socket := range sockets {
 			if _, err := os.Stat(socket); err == nil {
 				cfg.Net, cfg.Addr = "unix", socket

@@ -49,7 +49,9 @@ func TestReadPhorgeFindsTheWorkerDatabase(t *testing.T) {
 	}{
 		{"nothing configured", "", false, "root", "", "localhost:3306", "phabricator", false},
 		{"nothing configured, with a socket", "{}", true, "root", "", socket, "phabricator", false},
-		{"localhost means the socket, whatever the port", `{"mysql.port": 3307}`, true, "root", "", socket, "phabricator", false},
+		{"localhost with a port is no socket", `{"mysql.port": "3307"}`, true, "root", "", "127.0.0.1:3307", "phabricator", false},
+		{"localhost with an empty port is the socket", `{"mysql.port": ""}`, true, "root", "", socket, "phabricator", false},
+		{"localhost in a cluster is no socket", cluster(`{"host": "localhost", "role": "master"}`), true, "root", "p", "127.0.0.1:3306", "phabricator", false},
 		{"everything", `{"mysql.host": "db", "mysql.port": 3307, "mysql.user": "u", "mysql.pass": "p", "storage.default-namespace": "ns"}`,
 			true, "u", "p", "db:3307", "ns", false},
 		{"the port as text", `{"mysql.host": "db", "mysql.port": "3307"}`, false, "root", "", "db:3307", "phabricator", false},
@@ -133,6 +135,15 @@ func TestReadPhorgeRefusesWhatItCannotRead(t *testing.T) {
 	}
 	t.Run("a directory of something else", func(t *testing.T) {
 		if _, err := ReadPhorge(t.TempDir()); !contains(err, "is no Phorge: it has no bin/worker") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("an environment that Phorge takes for granted", func(t *testing.T) {
+		if _, err := ReadPhorge(phorgeDir(t, map[string]string{"ENVIRONMENT": "production\n"})); err != nil {
+			t.Error(err)
+		}
+		own := phorgeDir(t, map[string]string{"ENVIRONMENT": "production", "../production.conf.php": "<?php return array();"})
+		if _, err := ReadPhorge(own); !contains(err, "conf/production.conf.php") {
 			t.Errorf("error %v", err)
 		}
 	})
