@@ -77,7 +77,7 @@ func (s *Store) findInSmall(ctx context.Context, sr *search) error {
 	sr.slow = time.Since(began) > tooSlow
 	if sr.large = len(all) == sweepRows || again && sr.slow || sr.cursorsOnly; sr.large {
 		// Nothing is behind the cursors yet, and the sweep has begun.
-		sr.behind = behind{locked: sr.locked, next: began.Add(time.Duration(len(all)) * perRow)}
+		sr.behind = behind{next: began.Add(time.Duration(len(all)) * perRow)}
 		if n := len(all); n > 0 {
 			sr.sweep = all[n-1].byID().next()
 		}

@@ -149,6 +149,30 @@ func TestB24LockedRowsKeepNoOthersFromBeingLeased(t *testing.T) {
 
 const rowLockWaits = `SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Innodb_row_lock_waits'`
 
+// What was due when it was read need not be due when it is locked.
+func TestCandidatesThatAreNoLongerDueAreNotLeased(t *testing.T) {
+	q := newQueue(t)
+	s := q.open()
+	q.fill(rows{from: 1, to: 6})
+	for id, place := range []string{
+		"NULL, leaseExpires = UNIX_TIMESTAMP() + 60", "'111:host', leaseExpires = UNIX_TIMESTAMP() + 60",
+		"'gantry:1:0:other:host', leaseExpires = UNIX_TIMESTAMP() - 2", "'111:host'", "''",
+	} {
+		q.exec("UPDATE worker_activetask SET leaseOwner = "+place+" WHERE id = ?", id+1)
+	}
+	sr := &search{leaser: &s.leaser, req: every(8), candidates: map[int64]entry{}}
+	for id := range int64(8) {
+		sr.candidates[id] = entry{id: id, class: "A"}
+	}
+	if err := s.take(t.Context(), sr); err != nil {
+		t.Fatal(err)
+	}
+	leased, err := s.deliver(t.Context())
+	if err != nil || !slices.Equal(idsOf(leased), []int64{6}) || !sr.refused {
+		t.Errorf("leased %v, %v; want task 6 alone and to know that others could not be had", idsOf(leased), err)
+	}
+}
+
 // A lock on the data does not keep the task from being leased with its data.
 func TestTasksWhoseDataIsLockedComeWithTheirData(t *testing.T) {
 	q := newQueue(t)
