@@ -13,6 +13,10 @@ const (
 	perRow = time.Second / 50000
 	rest   = 10
 
+	// longestRest is for a look that took long because somebody had the table
+	// locked: it says nothing of what the next one costs.
+	longestRest = time.Second
+
 	// lockedPause is how long a row is left alone that could not be locked.
 	lockedPause = 100 * time.Millisecond
 
@@ -89,8 +93,14 @@ func (s *Store) lookBehind(ctx context.Context, sr *search) error {
 	}
 	took := time.Since(began)
 	sr.small = from == spot{} && sr.sweep == spot{} && took <= tooSlow
-	sr.next = began.Add(max(time.Duration(sr.looked)*perRow, took*rest))
+	sr.next = began.Add(took + restAfter(sr.looked, took))
 	return nil
+}
+
+// restAfter answers for how long nothing is looked at behind the cursors after
+// a look that read so many rows.
+func restAfter(rows int, took time.Duration) time.Duration {
+	return min(max(time.Duration(rows)*perRow, took*rest), longestRest)
 }
 
 func (s *search) scans() []scan {
