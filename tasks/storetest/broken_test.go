@@ -133,7 +133,7 @@ func TestEveryFaultIsNoticedByRandomHistories(t *testing.T) {
 		}
 		t.Run(f.name, func(t *testing.T) {
 			if !watch(t, func(w *watched) {
-				compareHistories(w, func() Subject { return f.open(t, Standing) })
+				compareHistories(w, 0, func() Subject { return f.open(t, Standing) })
 			}) {
 				t.Error("the store passed")
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -15,10 +16,13 @@ import (
 // compareHistories asks a store and the model the same random questions and
 // compares every answer and, after each, every row. What a store is free to
 // choose, the model is told: ids, and the fence, the nonce and the host in the
-// owners. The clock stands, so nothing else is left to chance.
-func compareHistories(t rapid.TB, open func() Subject) {
+// owners. The clock stands, so nothing else is left to chance, except that a
+// store may overlook for a while what changed behind its back: an empty answer
+// is asked for again until patience is at its end.
+func compareHistories(t rapid.TB, patience time.Duration, open func() Subject) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := newMachine(r, open())
+		m.patience = patience
 		defer m.Close()
 		m.run(r, m.lease, m.sameRows)
 	})
@@ -65,6 +69,8 @@ type machine struct {
 	held   []tasks.Task // every lease that was ever answered, also those that ended
 	fence  int64
 	filler int64 // ids up to this one only make the queue long
+
+	patience time.Duration
 }
 
 func newMachine(r *rapid.T, s Subject) *machine {
@@ -134,22 +140,27 @@ func (m *machine) follow(r *rapid.T, ids []int64) {
 }
 
 func (m *machine) lease(r *rapid.T) {
-	req, got, err := m.leased(r)
+	req, got, err := m.leased(r, m.patience)
 	same(r, "Lease", said(got, err), said(m.model.Lease(r.Context(), req)))
 	m.held = append(m.held, got...)
 }
 
-// leased asks the store for random tasks, and tells the model the fence and
-// who got it.
-func (m *machine) leased(r *rapid.T) (req tasks.LeaseRequest, got []tasks.Task, err error) {
+// leased asks the store for random tasks, again as long as it overlooks all of
+// them, and tells the model the fence and who got it.
+func (m *machine) leased(r *rapid.T, patience time.Duration) (req tasks.LeaseRequest, got []tasks.Task, err error) {
 	req = aRequest().Draw(r, "request")
 	store := m.Store
 	if rapid.Bool().Draw(r, "by the other process") {
 		store = m.Other
 	}
-	got, err = leaseFully(r.Context(), store, req)
-	m.followFence(r, got)
-	return req, got, err
+	due := m.model.choose(req)
+	for end := time.Now().Add(patience); ; {
+		got, err = leaseFully(r.Context(), store, req)
+		if len(got) > 0 || len(due) == 0 || err != nil || time.Now().After(end) {
+			m.followFence(r, got)
+			return req, got, err
+		}
+	}
 }
 
 func (m *machine) followFence(r *rapid.T, got []tasks.Task) {

@@ -42,7 +42,7 @@ func (m *machine) fill(r *rapid.T) {
 
 // leaseSome takes what the store answers for right if it is due and wanted.
 func (m *machine) leaseSome(r *rapid.T) {
-	req, got, err := m.leased(r)
+	req, got, err := m.leased(r, 0)
 	if err != nil {
 		r.Fatalf("Lease: %v", err)
 	}

@@ -50,7 +50,7 @@ func Run(t *testing.T, open Open) {
 		})
 	}
 	t.Run("RandomHistories", func(t *testing.T) {
-		compareHistories(t, func() Subject { return open(t, Standing) })
+		compareHistories(t, 10*time.Second, func() Subject { return open(t, Standing) })
 	})
 	t.Run("RandomHistoriesOfALongQueue", func(t *testing.T) {
 		compareLongHistories(t, func() Subject { return open(t, Standing) })
