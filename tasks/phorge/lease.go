@@ -45,6 +45,7 @@ type leaser struct {
 	ids            ring
 	fresh, expired track
 	behind
+	returned
 	idle *idle // nil when the last call found something
 
 	// undelivered are tasks that were leased and not answered, because the

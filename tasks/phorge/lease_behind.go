@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
 )
 
 const (
@@ -38,7 +41,34 @@ type behind struct {
 	next time.Time // when to look again
 
 	missed map[int64]entry     // due rows that were found
-	locked map[int64]time.Time // until when rows are left alone
+	locked map[int64]time.Time // until when rows are left alone; then they are looked at
+}
+
+// returned are the ids of tasks that this process gave back. They are looked at
+// with the next call, because they were first in line.
+type returned struct {
+	mu  sync.Mutex
+	ids []int64
+}
+
+// lookAgain notes the tasks that wait for nothing after they were settled.
+func (r *returned) lookAgain(settlements []tasks.Settlement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range settlements {
+		_, archives := resultOf(s.Outcome.Kind)
+		if !archives && s.Outcome.Kind != tasks.Yielded && s.Outcome.Wait <= 0 && len(r.ids) < maxMissed {
+			r.ids = append(r.ids, s.ID)
+		}
+	}
+}
+
+func (r *returned) take() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := r.ids
+	r.ids = nil
+	return ids
 }
 
 // landing is a range of expiries. It holds rows that were written up to the
@@ -117,7 +147,7 @@ func (s *search) scans() []scan {
 		scans = append(scans, scan{&s.landings[n], entry.byExpiry, landingRows,
 			fmt.Sprintf(expiredSQL, l.before, from.key, from.id, landingRows)})
 	}
-	if ids := s.unlocked(time.Now()); len(ids) > 0 {
+	if ids := append(s.returned.take(), s.unlocked(time.Now())...); len(ids) > 0 {
 		scans = append(scans, scan{new(spot), entry.byID, len(ids), withIDs(theseSQL, ids)})
 	}
 	return scans
@@ -127,7 +157,7 @@ func (s *search) scans() []scan {
 // them.
 func (b *behind) unlocked(now time.Time) (ids []int64) {
 	for id, until := range b.locked {
-		if !now.Before(until) {
+		if !now.Before(until) && len(ids) < batchRows {
 			ids = append(ids, id)
 			delete(b.locked, id)
 		}

@@ -90,6 +90,7 @@ func (s *Store) findInSmall(ctx context.Context, sr *search) error {
 		}
 	}
 	sr.unlocked(time.Now())
+	sr.returned.take()
 	return nil
 }
 
@@ -102,7 +103,7 @@ func (s *Store) findInLarge(ctx context.Context, sr *search) (more bool, err err
 	if err := s.lookBehind(ctx, sr); err != nil {
 		return false, err
 	}
-	now := &idle{sr.now, sr.ids.newest, sr.req.Others, maps.Clone(sr.req.Classes)}
+	now := &idle{sr.now, sr.req.Others, maps.Clone(sr.req.Classes)}
 	if calm := sr.calm(); !calm || !now.same(sr.idle) {
 		if more, err = s.goAlong(ctx, sr); err != nil {
 			return false, err
@@ -135,13 +136,13 @@ func (s *Store) sample(ctx context.Context) error {
 // all is calm, nothing can become due ahead of the cursors, and an idle queue
 // is asked no more than the sample.
 type idle struct {
-	now, ids int64
-	others   tasks.ClassRequest
-	classes  map[string]tasks.ClassRequest
+	now     int64
+	others  tasks.ClassRequest
+	classes map[string]tasks.ClassRequest
 }
 
 func (i *idle) same(o *idle) bool {
-	return o != nil && i.now == o.now && i.ids == o.ids && i.others == o.others && maps.Equal(i.classes, o.classes)
+	return o != nil && i.now == o.now && i.others == o.others && maps.Equal(i.classes, o.classes)
 }
 
 // calm reports whether every id was given out so long ago that its row is there

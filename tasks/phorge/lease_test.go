@@ -83,6 +83,29 @@ func TestRowsThatBecomeDueBehindTheCursorsAreFound(t *testing.T) {
 	}
 }
 
+// A task that was given back was first in line and is so again, before the
+// sweep gets to it.
+func TestTasksThatWereGivenBackAreFirstInLine(t *testing.T) {
+	q := newQueue(t)
+	s := q.open()
+	q.ballast(1, 3000)
+	q.fill(rows{from: 3001, to: 3100})
+	var first []tasks.Task
+	for len(first) == 0 {
+		first = lease(t, s, every(4))
+	}
+	lease(t, s, every(40))
+	settlements := succeeded(first)
+	for i := range settlements {
+		settlements[i].Outcome = tasks.Outcome{Kind: tasks.Released}
+	}
+	settled(t, s, settlements)
+	s.leaser.next, s.leaser.sweep = time.Time{}, spot{0, 5000}
+	if again := lease(t, s, every(4)); len(first) != 4 || !slices.Equal(idsOf(again), idsOf(first)) {
+		t.Errorf("leased %v, want %v again", idsOf(again), idsOf(first))
+	}
+}
+
 // A class that has no slot at the moment keeps what becomes due behind its
 // cursor until it is wanted again.
 func TestWhatIsFoundOfAnUnwantedClassIsNotForgotten(t *testing.T) {

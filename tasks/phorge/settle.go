@@ -27,6 +27,7 @@ func (s *Store) Settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 		}
 		answers = append(answers, settled...)
 	}
+	s.leaser.lookAgain(settlements)
 	return answers, nil
 }
 
