@@ -128,17 +128,15 @@ func (s *seat) signal(signal syscall.Signal) bool {
 	return s.cmd != nil && !s.killed && s.cmd.Process.Signal(signal) == nil
 }
 
-// killHandler kills a handler of the process, when there is one.
+// killHandler kills the handler of the process, when there is one.
 func (s *seat) killHandler() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
 		return false
 	}
-	for _, child := range childrenOf(s.cmd.Process.Pid) {
-		return syscall.Kill(child, syscall.SIGKILL) == nil
-	}
-	return false
+	handlers := childrenOf(s.cmd.Process.Pid)
+	return len(handlers) > 0 && syscall.Kill(handlers[0], syscall.SIGKILL) == nil
 }
 
 // stop ends the process as a service manager does, and answers what went wrong
