@@ -113,8 +113,12 @@ func (f fault) failingRows(t *testing.T) map[string]bool {
 			if row.moving && row.name != f.row {
 				continue
 			}
+			patience := time.Duration(0)
+			if row.moving {
+				patience = 2 * time.Second
+			}
 			subject := f.open(t, row.clock())
-			if watch(t, func(w *watched) { row.check(&scene{w, subject, 2 * time.Second}) }) {
+			if watch(t, func(w *watched) { row.check(&scene{w, subject, patience}) }) {
 				failing[row.name] = true
 			}
 		}
