@@ -21,6 +21,7 @@ import (
 const epoch = 2_000_000_000
 
 func TestConformance(t *testing.T) {
+	defer phorge.ReadWhole()()
 	statement, err := harness.Start(harness.Options{Args: []string{"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"}})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ const (
 // tooSlow is how long a look at a small queue may take. Two longer ones mean that
 // deleted rows are not purged, because somebody holds a snapshot open, and that
 // cursors are needed to get past them.
-const tooSlow = 25 * time.Millisecond
+var tooSlow = 25 * time.Millisecond
 
 // lately is how long a row that becomes visible after its id was given out is
 // waited for with every call, and not only with the next second.
