@@ -88,13 +88,16 @@ ON DUPLICATE KEY UPDATE counterValue = GREATEST(counterValue, VALUES(counterValu
 	}
 }
 
-// entries counts the index entries that the server read while do ran.
-func (q *queue) entries(do func()) int64 {
-	q.t.Helper()
+// entries answers a function that counts the index entries which the server
+// reads while do runs.
+func (q *queue) entries() func(do func()) int64 {
 	own := -q.handlerReads() + q.handlerReads() // SHOW STATUS itself reads a table
-	before := q.handlerReads()
-	do()
-	return q.handlerReads() - before - own
+	return func(do func()) int64 {
+		q.t.Helper()
+		before := q.handlerReads()
+		do()
+		return q.handlerReads() - before - own
+	}
 }
 
 func (q *queue) handlerReads() (sum int64) {
