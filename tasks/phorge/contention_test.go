@@ -60,7 +60,7 @@ func settled(t testing.TB, s *Store, all []tasks.Settlement) {
 }
 
 func TestB23ManyWorkersSettleBesidePHPAndEachTaskIsArchivedOnce(t *testing.T) {
-	const count, workers = 4000, 16
+	const count, workers = 10_000, 16
 	q := newQueue(t)
 	q.fill(rows{from: 1, to: count})
 	s := q.open(func(c *Config) { c.MaxConns = workers })
