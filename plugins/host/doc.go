@@ -2,7 +2,7 @@
 // binaries against their pins, starts them under hashicorp/go-plugin,
 // supervises them and executes tasks in them.
 //
-// One process runs per binary. Its life is a small state machine:
+// One process runs per binary, and a second one once it is needed. Its life is a small state machine:
 //
 //	stopped ─▶ starting ─▶ ready ─▶ draining ─▶ stopped
 //	              ▲  │                  │
@@ -14,7 +14,8 @@
 // counts as crashed, because any of them may be what killed it. That holds
 // for tasks it had not got to yet by microseconds too; the other way round, a
 // task that kills its process at once would never be counted and would do so
-// for ever.
+// for ever. Such suspects run alone from then on, in a second process of their
+// binary, so that the culprit takes nobody down with it again (suspect.go).
 //
 // The Host is a tasks.Executor.
 package host

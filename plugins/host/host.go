@@ -57,10 +57,12 @@ type Host struct {
 	config    Config
 	processes []*process
 	byClass   map[string]*process
+	alone     map[*process]*solitary
 
 	mu      sync.Mutex
 	started bool
 	closed  bool
+	life    context.Context // of every process
 	stop    context.CancelFunc
 	spawner *spawner
 	running sync.WaitGroup
@@ -72,10 +74,11 @@ func New(c Config) (*Host, error) {
 		return nil, errors.New("plugin host: Config.Manifest is missing")
 	}
 	c.defaults()
-	h := &Host{config: c, byClass: map[string]*process{}}
+	h := &Host{config: c, byClass: map[string]*process{}, alone: map[*process]*solitary{}}
 	for _, plugin := range c.Manifest.Plugins {
 		p := newProcess(plugin, c)
 		h.processes = append(h.processes, p)
+		h.alone[p] = newSolitary(plugin, c)
 		for class := range plugin.Classes {
 			h.byClass[class] = p
 		}
@@ -109,10 +112,9 @@ func (h *Host) launchAll() error {
 	}
 	h.started = true
 	h.spawner = newSpawner()
-	life, stop := context.WithCancel(context.Background())
-	h.stop = stop
+	h.life, h.stop = context.WithCancel(context.Background())
 	for _, p := range h.processes {
-		h.running.Go(func() { p.supervise(life, h.spawner) })
+		h.running.Go(func() { p.supervise(h.life, h.spawner) })
 	}
 	return nil
 }
@@ -167,6 +169,9 @@ func (h *Host) Execute(ctx context.Context, task tasks.Task, require func(time.D
 	p := h.byClass[task.Class]
 	if p == nil {
 		return released("no handler binary takes class %s", task.Class)
+	}
+	if suspect(task) {
+		return h.executeAlone(ctx, h.alone[p], task, require)
 	}
 	link := p.link(task.Class)
 	if link == nil {
