@@ -51,7 +51,7 @@ func ParseOwner(owner string) (o Owner, ok bool) {
 	}
 	fence, err1 := strconv.ParseInt(parts[1], 36, 64)
 	crashes, err2 := strconv.ParseInt(parts[2], 36, 32)
-	if err1 != nil || err2 != nil {
+	if err1 != nil || err2 != nil || fence < 0 || crashes < 0 {
 		return Owner{}, false
 	}
 	return Owner{Fence: fence, Crashes: int(crashes), Nonce: parts[3], Host: parts[4]}, true
@@ -85,7 +85,7 @@ func Crashes(owner string) int {
 		return 0
 	}
 	n, err := strconv.ParseInt(parts[2], 36, 32)
-	if err != nil {
+	if err != nil || n < 0 {
 		return 0
 	}
 	return int(n)

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -99,12 +98,10 @@ func (n NewTask) Validate() error {
 		why = errors.New("taskClass is empty")
 	case len(n.Class) > 64 || !utf8.ValidString(n.Class):
 		why = fmt.Errorf("taskClass %.80q must be at most 64 bytes of UTF-8", n.Class)
-	case !utf8.Valid(n.Data):
-		why = errors.New("data is not UTF-8; encode binary values, for example as base64")
-	case !json.Valid(n.Data):
-		why = errors.New("data is not valid JSON")
+	case checkData(n.Data) != nil:
+		why = checkData(n.Data)
 	case n.Priority != nil && (*n.Priority < 1 || *n.Priority > math.MaxUint32):
-		why = fmt.Errorf("priority %d is out of range; it must be 1 or more", *n.Priority)
+		why = fmt.Errorf("priority %d is out of range; it is 1 to 4294967295", *n.Priority)
 	case n.DelayUntil < 0 || n.DelayUntil > math.MaxUint32:
 		why = fmt.Errorf("delayUntil %d is out of range; it is an epoch in seconds", n.DelayUntil)
 	case !validPHID(n.ObjectPHID):

@@ -61,7 +61,7 @@ func (s *Store) Delay(ctx context.Context, ids []int64, until int64) ([]tasks.Ch
 // Priority implements tasks.Operator, as `bin/worker priority`.
 func (s *Store) Priority(ctx context.Context, ids []int64, priority int) ([]tasks.Changed, error) {
 	if priority < 1 || priority > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: priority %d; it must be 1 or more", tasks.ErrInvalid, priority)
+		return nil, fmt.Errorf("%w: priority %d; it is 1 to 4294967295", tasks.ErrInvalid, priority)
 	}
 	return s.changeActive(ctx, ids, func(c *change, r *row) error {
 		if r.Priority == priority {
