@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	announce(log, c, h)
 	w := newWatch(a, log, s, h)
 	if untilEmpty {
-		return errors.Join(a.passes(drain, stop, c.DrainTimeout, rt, w), rt.Close())
+		return errors.Join(a.passes(drain, stop, c.DrainTimeout, rt, w), notReady(h), rt.Close())
 	}
 	if err := rt.Start(); err != nil {
 		return err
@@ -197,6 +198,21 @@ func (a *app) passes(drain, stop context.Context, timeout time.Duration, rt *run
 		}
 		return errors.Join(err, a.printCounts(sum))
 	}
+}
+
+// notReady names the classes whose handlers do not run. A queue is not empty
+// because nobody could look after it.
+func notReady(h *host.Host) error {
+	var problems []error
+	for _, plugin := range h.List() {
+		for _, class := range plugin.Classes {
+			if !class.Ready {
+				problems = append(problems, fmt.Errorf("class %s cannot run, so its tasks were left in the queue: %s",
+					class.Class, cmp.Or(class.Problem, plugin.Problem, "its handler binary is not ready")))
+			}
+		}
+	}
+	return errors.Join(problems...)
 }
 
 func add(a, b runtime.Stats) runtime.Stats {

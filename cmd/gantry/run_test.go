@@ -51,6 +51,16 @@ func TestRunUntilEmptyRunsWhatItCanAndTellsWhatItDid(t *testing.T) {
 		`{"leased":2,"succeeded":2,"yielded":0,"retried":0,"failed":0,"crashed":0,"released":0,"lost":0}`+"\n", "")
 }
 
+func TestRunUntilEmptyFailsWhenAHandlerDoesNotRun(t *testing.T) {
+	t.Setenv(role, "good")
+	unpinned := writeFile(t, "plugins.yaml", "plugins:\n  - path: "+binary(t)+"\n    classes: {AcmeWorker: {}}\n", 0o600)
+	m := queued(t, 1, "AcmeWorker")
+	got := command(t, m, "", "run", "--until-empty", "--plugins="+unpinned)
+	if got.code != exitFailed || !strings.Contains(got.err, "class AcmeWorker cannot run, so its tasks were left in the queue") {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
 func TestRunNeedsAManifest(t *testing.T) {
 	got := command(t, newMemory(), "", "run")
 	if got.code != exitUsage || !strings.Contains(got.err, "there is no manifest of handler binaries") {
