@@ -9,8 +9,15 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-// suspectWait is how long a suspect waits for its turn, in whole seconds.
-const suspectWait = 15 * time.Second
+const (
+	// patience is how long a suspect waits for its turn here, holding a slot of
+	// the runtime. Many that are quick so pass one after the other.
+	patience = time.Second
+
+	// suspectWait is how long it waits in the queue, in whole seconds, when its
+	// turn did not come.
+	suspectWait = 15 * time.Second
+)
 
 // solitary is a second process of a binary, for its suspects: the tasks that
 // were held by a process when it died. One of them killed it and the others
@@ -39,13 +46,17 @@ func suspect(task tasks.Task) bool {
 	return tasks.Nobody(prior) && tasks.Crashes(prior) > 0
 }
 
-// executeAlone runs a suspect. When another one has the place, or the process
-// does not run, the task waits without counting anything.
+// executeAlone runs a suspect. When its turn does not come soon, or the process
+// does not run, the task waits in the queue without counting anything.
 func (h *Host) executeAlone(ctx context.Context, s *solitary, task tasks.Task, require func(time.Duration)) tasks.Outcome {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	select {
 	case s.place <- struct{}{}:
 		defer func() { <-s.place }()
-	default:
+	case <-ctx.Done():
+		return released("cancelled before it started")
+	case <-timer.C:
 		return waiting("task %d was held by a process that died, so it runs alone; another such task runs now", task.ID)
 	}
 	if !h.launch(s) {
