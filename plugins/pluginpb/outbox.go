@@ -1,6 +1,9 @@
 package pluginpb
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+)
 
 // Outbox gathers what many goroutines send, so that the one goroutine that
 // owns the stream can put it all into one message. While a message is being
@@ -40,6 +43,7 @@ func (o *Outbox[T]) Take(done <-chan struct{}) []T {
 			return nil
 		case <-o.filled:
 		}
+		runtime.Gosched() // who else is about to put something travels along
 		o.mu.Lock()
 		items := o.items
 		o.items = nil
