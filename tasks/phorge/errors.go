@@ -75,6 +75,10 @@ func (i *serverInfo) explainRefusal(refusal *mysql.MySQLError, err error) error 
 	if refusal.Number == 1153 || refusal.Number == 1105 && strings.Contains(refusal.Message, "max_allowed_packet") {
 		return fmt.Errorf("%w: %s: raise max_allowed_packet, or store the content elsewhere and queue a reference: %w", tasks.ErrTooLarge, i.place, err)
 	}
+	// Out of range. All other values are checked before they are written.
+	if refusal.Number == 1264 && strings.Contains(refusal.Message, "'id'") {
+		return fmt.Errorf("%s: the task ids that worker_activetask of lisk_counter counts are used up: set counterValue back to the highest id in use if something raised it, else widen the column id of worker_activetask and worker_archivetask: %w", i.place, err)
+	}
 	if remedy, ok := remedies[refusal.Number]; ok {
 		return fmt.Errorf("%s: %s: %w", i.place, remedy, err)
 	}

@@ -2,6 +2,7 @@ package phorge
 
 import (
 	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -182,6 +184,33 @@ func TestB13AnIdThatSomebodyElseUsedIsReplaced(t *testing.T) {
 	if n := q.number("SELECT COUNT(*) FROM worker_taskdata"); n != 9 {
 		t.Errorf("%d data rows, want 9: the refused transaction left some", n)
 	}
+}
+
+func TestIdsThatAreUsedUpAreNamedAndCostNobodyElse(t *testing.T) {
+	q := newQueue(t)
+	s := q.open()
+	enqueue(t, s, news(2, "A")...)
+	all := succeeded(lease(t, s, every(2)))
+	all[0].Outcome.FollowUps = news(1, "B")
+	q.exec("UPDATE lisk_counter SET counterValue = 4294967294 WHERE counterName = 'worker_activetask'")
+	s.ids.next = s.ids.end // no block from before
+	if last := enqueue(t, s, news(1, "A")...); last[0] != 4294967295 {
+		t.Fatalf("the last id is %d", last[0])
+	}
+	explained := func(err error) bool {
+		return errors.Is(err, tasks.ErrInvalid) && contains(err, "worker_activetask of lisk_counter counts are used up") && contains(err, "widen")
+	}
+	if _, err := s.Enqueue(t.Context(), news(1, "A")); !explained(err) {
+		t.Errorf("queueing: error %v", err)
+	}
+	answers, err := s.Settle(t.Context(), all)
+	if err != nil || !explained(answers[0].Err) || answers[1].Err != nil {
+		t.Errorf("settling: %+v, %v", answers, err)
+	}
+	if _, err := q.db.Exec("ALTER TABLE worker_activetask MODIFY id bigint unsigned NOT NULL"); err != nil {
+		t.Fatal(err)
+	}
+	settled(t, s, all[:1])
 }
 
 func TestIdBlocksGrowWithTheirUseAndAreDroppedAfterASecond(t *testing.T) {
