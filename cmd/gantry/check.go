@@ -19,7 +19,7 @@ type checkReport struct {
 	Config   []settingReport `json:"config"`
 }
 
-// settingReport is a setting with its value, passwords hidden.
+// settingReport is a setting with its value, secrets hidden.
 type settingReport struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
@@ -77,8 +77,9 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the configuration, the store and the handler binaries",
 		Long: `Read the configuration, open the store, verify the handler binaries, and print
-one line for each finding, then the settings with where they come from. Passwords
-are hidden. The exit code is 1 when there is a problem. JSON is one document.`,
+one line for each finding, then the settings with where they come from. The
+password and the parameters of a dsn are hidden. The exit code is 1 when there is
+a problem. JSON is one document.`,
 		Example: `  gantry config check
   gantry config check --phorge /opt/phorge --plugins plugins.yaml`,
 		Args: cobra.NoArgs,

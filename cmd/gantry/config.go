@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
@@ -126,29 +127,50 @@ func storeNamed(values map[string]any) []string {
 	return slices.DeleteFunc(slices.Clone(storeSettings), func(name string) bool { return values[name] == nil })
 }
 
-// splitPassword answers a DSN with its password hidden, and the password. It
-// reads user:password@ as go-sql-driver/mysql does: up to the last @, from the
-// first colon. Text that is no DSN at all may be all password.
-func splitPassword(dsn string) (masked, password string) {
+// passwordIn answers the password of a DSN. It reads user:password@ up to the
+// last @, from the first colon, so that it also finds the password of a DSN
+// with a mistake. Text that is no DSN at all may be all password.
+func passwordIn(dsn string) string {
 	at := strings.LastIndexByte(dsn, '@')
 	if at < 0 {
-		if dsn == "" || strings.Contains(dsn, "/") {
-			return dsn, ""
+		if strings.Contains(dsn, "/") {
+			return ""
 		}
-		return "***", dsn
+		return dsn
 	}
-	user, password, _ := strings.Cut(dsn[:at], ":")
-	if password == "" {
-		return dsn, ""
+	_, password, _ := strings.Cut(dsn[:at], ":")
+	return password
+}
+
+// shownDSN answers of a DSN the user, the address, the database and the names
+// of the parameters: any value may be a secret.
+func shownDSN(dsn string) string {
+	parsed, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return "***"
 	}
-	return user + ":***" + dsn[at:], password
+	shown := mysql.NewConfig()
+	shown.User, shown.Net, shown.Addr, shown.DBName = parsed.User, parsed.Net, parsed.Addr, parsed.DBName
+	if parsed.Passwd != "" {
+		shown.Passwd = "***"
+	}
+	// The driver takes the last slash too, and skips what has no =.
+	_, parameters, _ := strings.Cut(dsn[strings.LastIndexByte(dsn, '/'):], "?")
+	text, separator := shown.FormatDSN(), "?"
+	for parameter := range strings.SplitSeq(parameters, "&") {
+		if name, _, found := strings.Cut(parameter, "="); found {
+			text += separator + name + "=***"
+			separator = "&"
+		}
+	}
+	return text
 }
 
 // shown answers the value of a setting as it may be shown to anybody.
 func (c *config) shown(name string) string {
 	value := c.values[name]
-	if dsn, ok := value.(string); ok && name == "dsn" {
-		value, _ = splitPassword(dsn)
+	if dsn, ok := value.(string); ok && name == "dsn" && dsn != "" {
+		return shownDSN(dsn)
 	}
 	if value == nil {
 		return ""

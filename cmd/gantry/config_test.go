@@ -262,28 +262,33 @@ func TestAPublicFileWithAPasswordIsWarnedOf(t *testing.T) {
 }
 
 // The driver is asked, because it is who takes the DSN apart in the end.
-func TestPasswordsAreFoundWhereTheDriverFindsThem(t *testing.T) {
-	for _, c := range []struct{ dsn, masked string }{
+func TestPasswordsAreFoundWhereTheDriverFindsThemAndNotShown(t *testing.T) {
+	for _, c := range []struct{ dsn, shown string }{
 		{"u:p@tcp(h:3306)/db", "u:***@tcp(h:3306)/db"},
 		{"u:" + password + "@tcp(h:3306)/db", "u:***@tcp(h:3306)/db"},
-		{"u:a@b@tcp(h:3306)/db?tls=true", "u:***@tcp(h:3306)/db?tls=true"},
+		{"u:a@b@tcp(h:3306)/db?tls=true&secret", "u:***@tcp(h:3306)/db?tls=***"},
+		{"u@tcp(h)/db?connectionAttributes=a@b&timeout=3s", "u@tcp(h:3306)/db?connectionAttributes=***&timeout=***"},
 		{"u@unix(/run/mysqld/mysqld.sock)/db", "u@unix(/run/mysqld/mysqld.sock)/db"},
-		{"u:@tcp(h:3306)/db", "u:@tcp(h:3306)/db"},
+		{"u:@tcp(h:3306)/db", "u@tcp(h:3306)/db"},
 		{"tcp([::1]:3306)/db", "tcp([::1]:3306)/db"},
-		{"/db", "/db"},
+		{"/db", "tcp(127.0.0.1:3306)/db"},
 	} {
-		t.Run(c.masked, func(t *testing.T) {
+		t.Run(c.shown, func(t *testing.T) {
 			parsed, err := mysql.ParseDSN(c.dsn)
 			if err != nil {
 				t.Fatal(err)
 			}
-			masked, found := splitPassword(c.dsn)
-			if masked != c.masked || found != parsed.Passwd {
-				t.Errorf("splitPassword(%q) = %q, %q; want %q, %q", c.dsn, masked, found, c.masked, parsed.Passwd)
+			if found := passwordIn(c.dsn); found != parsed.Passwd {
+				t.Errorf("passwordIn(%q) = %q, want %q", c.dsn, found, parsed.Passwd)
+			}
+			if shown := shownDSN(c.dsn); shown != c.shown {
+				t.Errorf("%q is shown as %q, want %q", c.dsn, shown, c.shown)
 			}
 		})
 	}
-	if masked, found := splitPassword("no-dsn-at-all"); masked != "***" || found == "" {
-		t.Errorf("text that is no DSN is shown as %q", masked)
+	for _, text := range []string{"no-dsn-at-all", "u:p@h", "u:p@tcp(h)/db?timeout=" + password} {
+		if shown := shownDSN(text); shown != "***" || passwordIn(text) == "" {
+			t.Errorf("%q, which is no DSN, is shown as %q", text, shown)
+		}
 	}
 }

@@ -54,12 +54,10 @@ func flagLayer(flags *pflag.FlagSet) (layer, error) {
 		return name, posflag.FlagVal(flags, f)
 	}), nil)
 	l := layer{"command line", func(s setting) string { return "--" + s.flag() }, k.Raw()}
-	if dsn, ok := l.values["dsn"].(string); ok {
-		if _, password := splitPassword(dsn); password != "" {
-			return l, errors.New("--dsn holds a password, which everyone on this machine can read in the list of processes: " +
-				"set GANTRY_DSN, or dsn in the configuration file, or name a file that holds it with --dsn-file, " +
-				"or use the credentials of a Phorge with --phorge")
-		}
+	if dsn, ok := l.values["dsn"].(string); ok && passwordIn(dsn) != "" {
+		return l, errors.New("--dsn holds a password, which everyone on this machine can read in the list of processes: " +
+			"set GANTRY_DSN, or dsn in the configuration file, or name a file that holds it with --dsn-file, " +
+			"or use the credentials of a Phorge with --phorge")
 	}
 	return l, err
 }
@@ -90,10 +88,8 @@ func fileLayer(named, fallback string) (l layer, warnings []string, err error) {
 			l.values[s.name] = filepath.Join(filepath.Dir(name), value)
 		}
 	}
-	if dsn, ok := l.values["dsn"].(string); ok {
-		if _, password := splitPassword(dsn); password != "" {
-			warnings = warnIfPublic(name)
-		}
+	if dsn, ok := l.values["dsn"].(string); ok && passwordIn(dsn) != "" {
+		warnings = warnIfPublic(name)
 	}
 	return l, warnings, nil
 }
