@@ -46,23 +46,21 @@ func newApp() *app {
 
 // main runs a command line and answers the exit code.
 func (a *app) main(args []string) int {
+	a.print = newPrinter(a.out, colours(a.out, a.environ))
 	root := a.root()
 	root.SetArgs(args)
+	root.SetOut(a.print.w) // cobra itself drops the errors of writes
 	started := false
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		started = true
 		return a.prepare()
 	}
 	err := root.Execute()
-	if a.print != nil {
-		err = errors.Join(err, a.print.flush())
+	if err != nil && !started {
+		err = coded{err, exitUsage} // cobra could not make sense of the command line
 	}
-	if err == nil {
-		return exitOK
-	}
-	fmt.Fprintf(a.err, "%s %s\n", paint(a.err, a.environ, red, "gantry:"), explain(err))
-	if !started {
-		return exitUsage // cobra could not make sense of the command line
+	if err = errors.Join(err, a.print.flush()); err != nil {
+		fmt.Fprintf(a.err, "%s %s\n", paint(a.err, a.environ, red, "gantry:"), explain(err))
 	}
 	return exitCode(err)
 }
@@ -82,7 +80,6 @@ beside or instead of the taskmaster daemons. Phorge needs no patch.
 		SilenceUsage:  true,
 	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.configCommand(), a.versionCommand())
 	root.SetIn(a.in)
-	root.SetOut(a.out)
 	root.SetErr(a.err)
 	flags := root.PersistentFlags()
 	flags.String("config", "", "configuration `file` (default GANTRY_CONFIG, or "+defaultFile+" where it exists)")
@@ -122,12 +119,12 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// prepare sets up the output before any command.
+// prepare chooses the format of results before any command.
 func (a *app) prepare() error {
 	if a.output != "text" && a.output != "json" {
 		return usagef("--output %q must be text or json", a.output)
 	}
-	a.print = newPrinter(a.out, a.output == "json", colours(a.out, a.environ))
+	a.print.json = a.output == "json"
 	return nil
 }
 

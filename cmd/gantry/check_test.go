@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -75,6 +77,22 @@ func TestHelpOfConfigNamesEverySetting(t *testing.T) {
 	for _, s := range settings {
 		if !strings.Contains(got.out, "\n  "+s.name+" ") {
 			t.Errorf("%s is not explained", s.name)
+		}
+	}
+}
+
+func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, line := range []string{"", "--help", "help tasks", "run --help", "version", "version --output=json", "tasks list", "completion bash"} {
+		var said strings.Builder
+		a := &app{out: full, err: &said, configFile: "none.yaml", open: func(context.Context, *config) (store, error) { return seed(t), nil }}
+		code := a.main(strings.Fields(line))
+		if code != exitFailed || !strings.Contains(said.String(), "write the results: write /dev/full: no space left on device") {
+			t.Errorf("`gantry %s`: exit code %d, %s", line, code, said.String())
 		}
 	}
 }

@@ -18,8 +18,8 @@ type printer struct {
 	colour bool
 }
 
-func newPrinter(w io.Writer, asJSON, colour bool) *printer {
-	return &printer{w: bufio.NewWriter(w), json: asJSON, colour: colour}
+func newPrinter(w io.Writer, colour bool) *printer {
+	return &printer{w: bufio.NewWriter(w), colour: colour}
 }
 
 // flush writes what is held back, and answers the first error of all writes.
