@@ -12,7 +12,7 @@ import (
 // classReport is one line of the table of classes.
 type classReport struct {
 	tasks.ClassStats
-	Runnable bool `json:"runnable"` // a handler of the manifest takes the class
+	Runnable *bool `json:"runnable"` // a handler of the manifest takes the class; nil without a manifest
 }
 
 // taskReport is a task as list writes it.
@@ -27,7 +27,8 @@ func (a *app) listCommand() *cobra.Command {
 		Short: "List the classes in the queue, or the tasks that selectors match",
 		Long: `Without a selector: one line for each class in the queue, with how many of its
 tasks are queued, leased, waiting and failing (counting stops at a bound, shown
-as 10000+), and whether a handler of the plugin manifest takes the class here.
+as 10000+), and whether a handler of the plugin manifest takes the class here,
+which is unknown (null in JSON) without a manifest.
 
 With selectors: the tasks that match, by ascending id. JSON is one document for
 classes, and one document a line for tasks.
@@ -58,7 +59,7 @@ classes, and one document a line for tasks.
 func (a *app) listClasses(ctx context.Context, c *config, s store) error {
 	runnable, err := runnableClasses(c)
 	if err != nil {
-		a.warnf("no class counts as runnable here: %v", err)
+		a.warnf("it is not known which classes run here: %v", err)
 	}
 	stats, err := s.Stats(ctx)
 	if err != nil {
@@ -69,7 +70,11 @@ func (a *app) listClasses(ctx context.Context, c *config, s store) error {
 		Classes []classReport `json:"classes"`
 	}{stats.Now, []classReport{}}
 	for _, class := range stats.Classes {
-		report.Classes = append(report.Classes, classReport{class, runnable[class.Class]})
+		line := classReport{ClassStats: class}
+		if runnable != nil {
+			line.Runnable = new(runnable[class.Class])
+		}
+		report.Classes = append(report.Classes, line)
 	}
 	if a.print.json {
 		return a.print.document(report)
@@ -86,7 +91,7 @@ func (a *app) listClasses(ctx context.Context, c *config, s store) error {
 	return nil
 }
 
-// runnableClasses answers the classes that the manifest has handlers for, none
+// runnableClasses answers the classes that the manifest has handlers for, nil
 // without a manifest.
 func runnableClasses(c *config) (map[string]bool, error) {
 	if c.Plugins == "" {
@@ -100,9 +105,9 @@ func runnableClasses(c *config) (map[string]bool, error) {
 }
 
 func (c classReport) cells() []string {
-	runs := "no"
-	if c.Runnable {
-		runs = "yes"
+	runs := "unknown"
+	if c.Runnable != nil {
+		runs = map[bool]string{true: "yes", false: "no"}[*c.Runnable]
 	}
 	count := func(n int) string {
 		if c.More {

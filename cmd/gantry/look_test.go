@@ -8,9 +8,9 @@ import (
 func TestListShowsTheClassesOfTheQueue(t *testing.T) {
 	expect(t, command(t, seed(t), "", "tasks", "list"), exitOK, `
 CLASS                     QUEUED  LEASED  WAITING  FAILING  RUNS HERE
-PhabricatorMetaMTAWorker       1       0        0        0  no
-PhabricatorSearchWorker        1       0        0        0  no
-PhabricatorTestWorker          6       1        3        1  no
+PhabricatorMetaMTAWorker       1       0        0        0  unknown
+PhabricatorSearchWorker        1       0        0        0  unknown
+PhabricatorTestWorker          6       1        3        1  unknown
 `[1:], "")
 	expect(t, command(t, newMemory(), "", "tasks", "list"), exitOK, "The queue is empty.\n", "")
 }
@@ -19,9 +19,9 @@ func TestListShowsTheClassesAsOneDocument(t *testing.T) {
 	expect(t, command(t, newMemory(), "", "tasks", "list", "--output=json"), exitOK, `{"now":1800014400,"classes":[]}`+"\n", "")
 	expect(t, command(t, seed(t), "", "tasks", "list", "--output=json"), exitOK, strings.ReplaceAll(`
 {"now":1800014400,"classes":[
-{"taskClass":"PhabricatorMetaMTAWorker","activeCount":1,"leasedCount":0,"waitingCount":0,"failingCount":0,"more":false,"runnable":false},
-{"taskClass":"PhabricatorSearchWorker","activeCount":1,"leasedCount":0,"waitingCount":0,"failingCount":0,"more":false,"runnable":false},
-{"taskClass":"PhabricatorTestWorker","activeCount":6,"leasedCount":1,"waitingCount":3,"failingCount":1,"more":false,"runnable":false}
+{"taskClass":"PhabricatorMetaMTAWorker","activeCount":1,"leasedCount":0,"waitingCount":0,"failingCount":0,"more":false,"runnable":null},
+{"taskClass":"PhabricatorSearchWorker","activeCount":1,"leasedCount":0,"waitingCount":0,"failingCount":0,"more":false,"runnable":null},
+{"taskClass":"PhabricatorTestWorker","activeCount":6,"leasedCount":1,"waitingCount":3,"failingCount":1,"more":false,"runnable":null}
 ]}`, "\n", "")+"\n", "")
 }
 
