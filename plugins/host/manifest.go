@@ -171,6 +171,9 @@ func (p *Plugin) check() error {
 		return errors.New("classes is empty; name at least one task class")
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Classes)) {
+		if strings.TrimSpace(name) != name {
+			return fmt.Errorf("class %q has spaces around its name, and no task's class has; remove them", name)
+		}
 		if err := p.Classes[name].check(); err != nil {
 			return fmt.Errorf("class %s: %w", name, err)
 		}

@@ -85,6 +85,8 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		{"two documents", "plugins: []\n---\nplugins: []\n", "more than one YAML document"},
 		{"no path", "plugins:\n- classes: {A: {}}\n", "path is missing"},
 		{"no class", "plugins:\n- path: h\n", "plugin 1 (h): classes is empty"},
+		{"a class with a space before it", "plugins:\n- path: h\n  classes: {\" A\": {}}\n", `class " A" has spaces around its name`},
+		{"a class with a space after it", "plugins:\n- path: h\n  classes: {\"A \": {}}\n", `class "A " has spaces around its name`},
 		{"a digest that is none", "plugins:\n- path: h\n  sha256: abc\n  classes: {A: {}}\n", `sha256 "abc" is not 64 hexadecimal digits`},
 		{"a value for a variable", "plugins:\n- path: h\n  env: [A=1]\n  classes: {A: {}}\n", `env "A=1" must be the name`},
 		{"negative slots", "plugins:\n- path: h\n  classes: {A: {slots: -1}}\n", "class A: slots -1"},
