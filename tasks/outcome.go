@@ -58,9 +58,18 @@ type Outcome struct {
 	// into the past, which makes the task due at once, as in Phorge.
 	Wait time.Duration
 
-	// Reason is for a person who reads the log. It is not stored in Phorge's
-	// tables, which have no column for it.
+	// Reason is for a person who reads the log or the attempts of a task.
+	// Phorge's own tables have no column for it.
 	Reason string
+
+	// Category is a short word for a program that reads them: why a Retry,
+	// Failed or Crashed came to be. Executors say what they know; the runtime
+	// fills in what they leave empty.
+	Category string
+
+	// Route names what ran the task: plugin, pool or conduit. The runtime sets
+	// it.
+	Route string
 
 	// FollowUps are queued when the task succeeded, and dropped otherwise.
 	FollowUps []NewTask
