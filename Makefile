@@ -13,7 +13,7 @@ test: packages check ## everything that CI runs
 	$(GO) test -race -timeout 12m ./...
 
 check: ## formatting, vet, staticcheck
-	@unformatted=$$(gofmt -l cmd plugins tasks tests); \
+	@unformatted=$$(gofmt -l $(wildcard bridge cmd php plugins tasks tests)); \
 	  test -z "$$unformatted" || { echo "run gofmt -w on:" $$unformatted; exit 1; }
 	$(GO) vet ./...
 	$(STATICCHECK) ./...
@@ -30,7 +30,7 @@ faults: packages ## thirty rounds of kill -9; build/faults.json
 generate: ## the gRPC protocol, with protoc
 	$(GO) generate ./plugins/pluginpb
 
-packages: ## MariaDB, from Debian's packages, when it is missing
+packages: ## MariaDB, PHP and a web server, from Debian's packages, when they are missing
 	@./tests/packages
 
 clean:

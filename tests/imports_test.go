@@ -25,7 +25,14 @@ var rooms = map[string][]string{
 	"plugins":          {"tasks", "plugins/pluginpb"},
 	"plugins/host":     {"tasks", "plugins", "plugins/pluginpb"},
 
-	"cmd/gantry":    {"tasks", "tasks/phorge", "tasks/runtime", "plugins", "plugins/host"},
+	"bridge/pool":    {"tasks"},
+	"bridge/conduit": {"tasks"},
+	"php":            {},
+
+	"cmd/gantry": {
+		"tasks", "tasks/phorge", "tasks/runtime", "plugins", "plugins/host",
+		"bridge/pool", "bridge/conduit", "php",
+	},
 	"cmd/handler-*": {"tasks", "plugins"},
 
 	"tests/*": {"*"},
@@ -70,6 +77,9 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"tasks/runtime", module + "tasks/phorge"},
 		{"tasks/phorge", module + "plugins/host"},
 		{"tasks/runtime", "github.com/go-sql-driver/mysql"},
+		{"bridge/pool", module + "tasks/phorge"},
+		{"bridge/conduit", module + "bridge/pool"},
+		{"bridge/conduit", "github.com/go-sql-driver/mysql"},
 	} {
 		room, allowed := roomOf(c.importer)
 		if forbidden(room, allowed, c.imported) == "" {
