@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -121,6 +120,9 @@ func parseManifest(content []byte) (*Manifest, error) {
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it holds more than one YAML document; put all plugins into one")
 	}
+	if err := checkZeros(content); err != nil {
+		return nil, err
+	}
 	for i := range m.Plugins {
 		p := &m.Plugins[i]
 		if p.Name == "" {
@@ -131,26 +133,6 @@ func parseManifest(content []byte) (*Manifest, error) {
 		}
 	}
 	return &m, m.checkUnique()
-}
-
-// What the YAML library says in terms of Go types, which mean nothing to an
-// administrator.
-var (
-	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	noDuration   = regexp.MustCompile("cannot unmarshal !!\\S+ `(.*)` into time.Duration")
-)
-
-func plainYAMLError(err error) error {
-	var typed *yaml.TypeError
-	if !errors.As(err, &typed) {
-		return err
-	}
-	lines := make([]string, len(typed.Errors))
-	for i, line := range typed.Errors {
-		line = unknownField.ReplaceAllString(line, `unknown key "$1"`)
-		lines[i] = noDuration.ReplaceAllString(line, "$1 is no duration; give it with a unit, as 30s")
-	}
-	return errors.New(strings.Join(lines, "; "))
 }
 
 func (p *Plugin) check() error {

@@ -90,9 +90,20 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		{"a digest that is none", "plugins:\n- path: h\n  sha256: abc\n  classes: {A: {}}\n", `sha256 "abc" is not 64 hexadecimal digits`},
 		{"a value for a variable", "plugins:\n- path: h\n  env: [A=1]\n  classes: {A: {}}\n", `env "A=1" must be the name`},
 		{"negative slots", "plugins:\n- path: h\n  classes: {A: {slots: -1}}\n", "class A: slots -1"},
-		{"a lease without a unit", "plugins:\n- path: h\n  classes: {A: {lease: 60}}\n", "line 3: 60 is no duration; give it with a unit"},
+		{"a lease without a unit", "plugins:\n- path: h\n  classes: {A: {lease: 60}}\n", `line 3: "60": a duration with its unit belongs here`},
 		{"a deadline of less than a second", "plugins:\n- path: h\n  classes: {A: {deadline: 60ms}}\n", "deadline 60ms is less than a second"},
 		{"a wait of less than a second", "plugins:\n- path: h\n  classes: {A: {wait: 60ms}}\n", "wait 60ms is less than a second"},
+		{"slots of 0", "plugins:\n- path: h\n  classes: {A: {slots: 0}}\n", "class A: slots 0 must be 1 or more"},
+		{"a lease of 0", "plugins:\n- path: h\n  classes: {A: {lease: 0s}}\n", "class A: lease 0s is less than a second"},
+		{"a deadline of 0", "plugins:\n- path: h\n  classes: {A: {deadline: 0s}}\n", "class A: deadline 0s is less than a second"},
+		{"a list at the top", "- path: h\n", "line 1: `plugins:` with a list of handler binaries belongs here"},
+		{"a map of plugins", "plugins: {a: b}\n", "line 1: a list of handler binaries belongs here"},
+		{"a plugin that is a path", "plugins: [h]\n", `line 1: "h": the path and the classes of a handler binary belong here`},
+		{"a list of classes", "plugins:\n- path: h\n  classes: [A]\n", "line 3: names of task classes and their limits belong here"},
+		{"a class that is a number", "plugins:\n- path: h\n  classes: {A: 16}\n", `line 3: "16": the limits of a class belong here`},
+		{"slots in words", "plugins:\n- path: h\n  classes: {A: {slots: many}}\n", `line 3: "many": a whole number belongs here`},
+		{"a path that is a list", "plugins:\n- path: [h]\n  classes: {A: {}}\n", "line 2: a text belongs here"},
+		{"variables that are no list", "plugins:\n- path: h\n  env: A\n  classes: {A: {}}\n", `line 3: "A": a list of names belongs here`},
 		{"negative retries", "plugins:\n- path: h\n  classes: {A: {max_retries: -1}}\n", "max_retries -1 must be 0 or more"},
 		{"an unknown fallback", "plugins:\n- path: h\n  classes: {A: {fallback: perl}}\n", `fallback "perl" must be "hold" or "php"`},
 		{"one name twice", "plugins:\n- path: a/h\n  classes: {A: {}}\n- path: b/h\n  classes: {B: {}}\n", "two plugins are named h"},
@@ -108,6 +119,15 @@ func TestManifestsThatAreRefused(t *testing.T) {
 	}
 	if _, err := LoadManifest("/nowhere/plugins.yaml"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing manifest answers %v", err)
+	}
+}
+
+func TestPinSaysThatAManifestNamesNoPlugin(t *testing.T) {
+	for _, content := range []string{"", "# nothing yet\n", "plugins: []\n"} {
+		path := writeManifest(t, content)
+		if pinned, err := Pin(path); err == nil || !strings.Contains(err.Error(), path+": the manifest names no plugin") {
+			t.Errorf("%q: %v, %v", content, pinned, err)
+		}
 	}
 }
 

@@ -27,6 +27,9 @@ func Pin(path string) ([]Pinned, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(m.Plugins) == 0 {
+		return nil, fmt.Errorf("pin %s: the manifest names no plugin", path)
+	}
 	pinned := make([]Pinned, len(m.Plugins))
 	for i, p := range m.Plugins {
 		file, digest, err := openBinary(p.Path)

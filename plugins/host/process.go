@@ -57,7 +57,7 @@ func (p *process) supervise(ctx context.Context, s *spawner) {
 			failures = 0
 		}
 		wait := backoff(failures, p.config.MinBackoff, p.config.MaxBackoff, rand.Float64())
-		p.log.Error().Err(err).Dur("again_in", wait).Msg("handler binary does not run")
+		p.log.Error().Err(err).Stringer("again_in", wait.Round(time.Millisecond)).Msg("handler binary does not run")
 		p.enter(Backoff, nil, err)
 		select {
 		case <-time.After(wait):
@@ -102,7 +102,7 @@ func (p *process) enter(next State, live *link, problem error) {
 func (p *process) warnOfMissing(r *peer) {
 	for class := range p.plugin.Classes {
 		if problem := r.lacks(class); problem != "" {
-			p.log.Error().Str("class", class).Msg(problem)
+			p.log.Error().Str("taskClass", class).Msg(problem)
 		}
 	}
 }
