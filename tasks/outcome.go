@@ -67,10 +67,6 @@ type Outcome struct {
 	// fills in what they leave empty.
 	Category string
 
-	// Route names what ran the task: plugin, pool or conduit. The runtime sets
-	// it.
-	Route string
-
 	// FollowUps are queued when the task succeeded, and dropped otherwise.
 	FollowUps []NewTask
 
@@ -83,6 +79,10 @@ type Settlement struct {
 	ID      int64
 	Lease   Lease
 	Outcome Outcome
+
+	// Route names what ran the task, for its attempts: plugin, pool or conduit.
+	// Empty when nothing ran it.
+	Route string
 }
 
 // Settled is the answer to one Settlement.
