@@ -1,0 +1,3 @@
+<?php
+
+phutil_register_library('gantry', __FILE__);

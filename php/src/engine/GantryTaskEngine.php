@@ -1,0 +1,215 @@
+<?php
+
+/**
+ * Executes a task and says what a taskmaster would have made of it. The row of
+ * the task is neither saved nor archived here: who asked for the execution
+ * settles it.
+ *
+ * The rules are those of @{class:PhabricatorWorkerActiveTask}.
+ */
+final class GantryTaskEngine extends Phobject {
+
+  private $reasons;
+
+  public function __construct() {
+    $this->reasons = new GantryTaskReasons();
+  }
+
+  /**
+   * @param PhabricatorWorkerActiveTask $task Leased task, with its data. Its
+   *   failure count is raised when it fails, as `getWaitBeforeRetry()` expects.
+   * @param callable|null $on_lease Called with the seconds of lease that the
+   *   class requires, if it does, before the work starts. Must not throw.
+   * @return GantryTaskOutcome
+   */
+  public function executeTask(
+    PhabricatorWorkerActiveTask $task,
+    $on_lease = null) {
+
+    $worker = null;
+    $start = null;
+
+    try {
+      $worker = $task->getWorkerInstance();
+      $worker->setCurrentWorkerTask($task);
+
+      $maximum = $worker->getMaximumRetryCount();
+      if ($maximum !== null && $task->getFailureCount() > $maximum) {
+        return GantryTaskOutcome::newFailed(
+          GantryTaskOutcome::CATEGORY_RETRIES,
+          pht(
+            'Task %d failed more often than its class allows (%d).',
+            $task->getID(),
+            $maximum));
+      }
+
+      $lease = $worker->getRequiredLeaseTime();
+      if ($lease !== null && $on_lease) {
+        call_user_func($on_lease, GantryTaskOutcome::toSeconds($lease));
+      }
+
+      $start = microtime(true);
+      $worker->executeTask();
+      $outcome = GantryTaskOutcome::newSucceeded();
+    } catch (PhabricatorWorkerPermanentFailureException $ex) {
+      $outcome = GantryTaskOutcome::newFailed(
+        $worker
+          ? GantryTaskOutcome::CATEGORY_PERMANENT
+          : GantryTaskOutcome::CATEGORY_NOT_A_WORKER,
+        $this->reasons->logThrowable($task, $ex));
+    } catch (PhabricatorWorkerYieldException $ex) {
+      $outcome = GantryTaskOutcome::newYielded($ex->getDuration());
+    } catch (Throwable $ex) {
+      $outcome = $worker
+        ? $this->newOutcomeOfFailure($task, $worker, $ex)
+        : $this->newOutcomeWithoutWorker($task, $ex);
+    }
+
+    if ($start !== null) {
+      $outcome->setDuration(phutil_microseconds_since($start));
+    }
+
+    if ($outcome->getKind() === GantryTaskOutcome::KIND_SUCCEEDED) {
+      $this->attachFollowUps($task, $worker, $outcome);
+    }
+
+    return $outcome;
+  }
+
+  private function newOutcomeOfFailure(
+    PhabricatorWorkerActiveTask $task,
+    PhabricatorWorker $worker,
+    $ex) {
+
+    $category = ($ex instanceof Error)
+      ? GantryTaskOutcome::CATEGORY_ERROR
+      : GantryTaskOutcome::CATEGORY_EXCEPTION;
+    $reason = $this->reasons->logThrowable($task, $ex);
+
+    $task->setExecutionException($ex);
+    $task->setFailureCount($task->getFailureCount() + 1);
+    $task->setFailureTime(time());
+
+    try {
+      $wait = coalesce(
+        $worker->getWaitBeforeRetry($task),
+        PhabricatorWorkerLeaseQuery::getDefaultWaitBeforeRetry());
+    } catch (Throwable $policy_ex) {
+      // A taskmaster would write nothing and leave the task to its lease, so
+      // that is how long it waits.
+      $category = GantryTaskOutcome::CATEGORY_POLICY;
+      $reason = $this->reasons->logThrowable($task, $policy_ex);
+      $wait = PhabricatorWorkerLeaseQuery::getDefaultLeaseDuration();
+    }
+
+    return GantryTaskOutcome::newRetry($wait, $category, $reason)
+      ->setUncaught(true);
+  }
+
+  private function newOutcomeWithoutWorker(
+    PhabricatorWorkerActiveTask $task,
+    $ex) {
+
+    $reason = $this->reasons->logThrowable($task, $ex);
+    $wait = PhabricatorWorkerLeaseQuery::getDefaultWaitBeforeRetry();
+
+    // A class that exists and still gives no worker is abstract, or what it
+    // extends is missing.
+    $class = $task->getTaskClass();
+    if (class_exists($class, false)) {
+      $category = GantryTaskOutcome::CATEGORY_ERROR;
+      return GantryTaskOutcome::newRetry($wait, $category, $reason);
+    }
+
+    $category = GantryTaskOutcome::CATEGORY_UNKNOWN_CLASS;
+    $policy = PhabricatorEnv::getEnvConfigIfExists('gantry.unknown-class');
+    if ($policy === 'fail') {
+      return GantryTaskOutcome::newFailed($category, $reason);
+    }
+    return GantryTaskOutcome::newRetry($wait, $category, $reason);
+  }
+
+
+/* -(  Follow-ups  )--------------------------------------------------------- */
+
+
+  /**
+   * A taskmaster flushes the queue when the task is already archived. If one
+   * of the follow-ups can not be queued, those before it are there, that one
+   * and those behind it are lost, and the daemon dies.
+   */
+  private function attachFollowUps(
+    PhabricatorWorkerActiveTask $task,
+    PhabricatorWorker $worker,
+    GantryTaskOutcome $outcome) {
+
+    $follow_ups = array();
+    try {
+      foreach ($this->getQueuedTasks($worker) as $spec) {
+        $follow_ups[] = $this->newFollowUp($task, $spec);
+      }
+    } catch (Throwable $ex) {
+      $outcome->setUncaught(true);
+      $outcome->setReason($this->reasons->logThrowable($task, $ex));
+    }
+
+    $outcome->setFollowUps($follow_ups);
+  }
+
+  /**
+   * The queue is protected, and final; a closure in the scope of the class
+   * reads it in a Phorge nobody patched.
+   */
+  private function getQueuedTasks(PhabricatorWorker $worker) {
+    $read = function() {
+      return $this->getQueuedTasks();
+    };
+    return call_user_func(
+      Closure::bind($read, $worker, PhabricatorWorker::class));
+  }
+
+  /**
+   * Follows @{method:PhabricatorWorker::scheduleTask}, with the default that
+   * @{class:PhabricatorWorkerActiveTask} gives it: the priority of the task. An
+   * explicit `null` is not that default.
+   */
+  private function newFollowUp(PhabricatorWorkerActiveTask $task, array $spec) {
+    list($class, $data, $options) = $spec;
+    $options = $options + array(
+      'priority' => (int)$task->getPriority(),
+    );
+
+    PhutilTypeSpec::checkMap(
+      $options,
+      array(
+        'priority' => 'optional int|null',
+        'objectPHID' => 'optional string|null',
+        'containerPHID' => 'optional string|null',
+        'delayUntil' => 'optional int|null',
+      ));
+
+    $follow_up = array(
+      'taskClass' => (string)$class,
+      'data' => phutil_json_encode($data),
+      'priority' => coalesce(
+        $options['priority'],
+        PhabricatorWorker::PRIORITY_DEFAULT),
+      'objectPHID' => idx($options, 'objectPHID'),
+      'containerPHID' => idx($options, 'containerPHID'),
+      'delayUntil' => nonempty(idx($options, 'delayUntil'), null),
+    );
+
+    foreach ($follow_up as $key => $value) {
+      if (is_string($value) && !phutil_is_utf8($value)) {
+        throw new Exception(
+          pht(
+            'The "%s" of a follow-up of class "%s" is not UTF-8.',
+            $key,
+            phutil_utf8ize((string)$class)));
+      }
+    }
+
+    return $follow_up;
+  }
+
+}
