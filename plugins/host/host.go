@@ -147,11 +147,15 @@ func (h *Host) Classes() map[string]Class {
 	return classes
 }
 
-// List answers the state of every process, in the order of the manifest.
+// List answers the state of every binary's process, in the order of the
+// manifest.
 func (h *Host) List() []Status {
 	list := make([]Status, len(h.processes))
 	for i, p := range h.processes {
 		list[i] = p.status()
+		if alone := h.alone[p].status(); alone.State != Stopped {
+			list[i].Alone = &alone
+		}
 	}
 	return list
 }

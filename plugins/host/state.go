@@ -31,6 +31,10 @@ type Status struct {
 	Problem string `json:"problem,omitempty"`
 
 	Classes []ClassStatus `json:"classes"`
+
+	// Alone is the second process of the binary, while there is one: it runs
+	// tasks that were held by a process when it died.
+	Alone *Status `json:"alone,omitempty"`
 }
 
 // ClassStatus is one class of a process.

@@ -57,11 +57,17 @@ func TestThePoisonTaskDiesAloneTheSecondTimeAndTheOthersSucceed(t *testing.T) {
 
 func TestSuspectsRunOneAtATimeAndWaitWithoutCounting(t *testing.T) {
 	h, _ := startReady(t, Config{Manifest: manifest(t, "")})
+	if h.List()[0].Alone != nil {
+		t.Error("there is a second process before there is a suspect")
+	}
 	started := filepath.Join(t.TempDir(), "started")
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan tasks.Outcome, 1)
 	go func() { first <- execute(ctx, h, again(1, 1, map[string]any{"do": "wait", "started": started})) }()
 	pid := readPID(t, started)
+	if s := h.List()[0].Alone; s == nil || s.PID != pid || s.Running != 1 || s.Name != "handler (alone)" {
+		t.Errorf("the list says %+v of the second process, which is %d", s, pid)
+	}
 
 	second := execute(t.Context(), h, again(2, 1, map[string]any{"do": "succeed"}))
 	want(t, second, tasks.Released, "runs alone")
