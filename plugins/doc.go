@@ -32,6 +32,10 @@
 // cancelled, when its lease is lost and when Gantry dies; it should return
 // soon after, because its process is killed otherwise.
 //
+// Processes that a handler starts must stay in its process group: they are
+// killed with it. One that leaves the group (setsid, setpgid, daemons) goes on
+// running after its task was given up, beside the next run of that task.
+//
 // Gantry starts the binary, with an environment that holds only what the
 // manifest passes through. A test needs no Gantry: see Handler.Execute.
 package plugins
