@@ -128,15 +128,16 @@ func (s *seat) signal(signal syscall.Signal) bool {
 	return s.cmd != nil && !s.killed && s.cmd.Process.Signal(signal) == nil
 }
 
-// killHandler kills the handler of the process, when there is one.
-func (s *seat) killHandler() bool {
+// killHandler kills a handler of the process, when there is one. There can be
+// two: the second one runs the tasks that the first one held when it died.
+func (s *seat) killHandler(rng *rand.Rand) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
 		return false
 	}
 	handlers := childrenOf(s.cmd.Process.Pid)
-	return len(handlers) > 0 && syscall.Kill(handlers[0], syscall.SIGKILL) == nil
+	return len(handlers) > 0 && syscall.Kill(handlers[rng.IntN(len(handlers))], syscall.SIGKILL) == nil
 }
 
 // stop ends the process as a service manager does, and answers what went wrong

@@ -213,7 +213,7 @@ func (r *round) strike(ctx context.Context, kind string, s *seat) error {
 		return await(ctx, "a runtime to kill", s.kill)
 	case "handler":
 		r.kills[kind]++
-		return await(ctx, "a handler to kill", s.killHandler)
+		return await(ctx, "a handler to kill", func() bool { return s.killHandler(r.rng) })
 	case "mariadb":
 		r.kills[kind]++
 		return r.killServer(ctx, s)
