@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/mattn/go-isatty"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // store is all that commands do with a queue.
@@ -79,6 +79,9 @@ beside or instead of the taskmaster daemons. Phorge needs no patch.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.configCommand(), a.versionCommand())
+	root.Version = readVersion().String()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(explainFlag)
 	root.SetIn(a.in)
 	root.SetErr(a.err)
 	flags := root.PersistentFlags()
@@ -109,6 +112,33 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 		return usagef("there is no command %q of `%s`; %s", args[0], cmd.CommandPath(), remedy)
 	}
 	return cmd
+}
+
+// noArgs refuses what is left of a command line beside the flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("`%s` takes no arguments, and %q is one; `%s --help` lists its flags", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// explainFlag says what a flag takes, where the library quotes Go.
+func explainFlag(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	kind := map[string]string{
+		"int": "a whole number", "int64Slice": "a whole number, or several with commas between them",
+		"float64": "a number", "bool": "true or false", "duration": durationHelp,
+	}[invalid.GetFlag().Value.Type()]
+	if errors.Is(err, strconv.ErrRange) {
+		kind = "a smaller number"
+	}
+	if kind == "" {
+		return err
+	}
+	return usagef("--%s %q must be %s", invalid.GetFlag().Name, invalid.GetValue(), kind)
 }
 
 // complete offers the values of a flag to the shell.
@@ -145,10 +175,10 @@ func (a *app) warnf(format string, args ...any) {
 	fmt.Fprintf(a.err, "%s %s\n", paint(a.err, a.environ, yellow, "warning:"), plain(fmt.Sprintf(format, args...)))
 }
 
-// withStore opens the store for a command that ends by itself. SIGINT and
-// SIGTERM end it between two calls to the store.
+// withStore opens the store for a command that ends by itself. A signal ends it
+// between two calls to the store.
 func (a *app) withStore(cmd *cobra.Command, use func(context.Context, *config, store) error) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	c, err := a.load(cmd)
 	if err != nil {

@@ -117,3 +117,8 @@ func archive(t *testing.T, m memory, task tasks.NewTask, kind tasks.Kind) {
 		t.Fatalf("settled %v, %v", settled, err)
 	}
 }
+
+func TestTheVersionIsAFlagToo(t *testing.T) {
+	want := command(t, nil, "", "version")
+	expect(t, command(t, nil, "", "--version"), exitOK, want.out, "")
+}

@@ -77,6 +77,8 @@ func (a *app) changeTasks(ctx context.Context, s store, selected *selection, c c
 		return a.print.flush()
 	})
 	switch {
+	case exitCode(err) == exitNothing: // an id is missing
+		return fmt.Errorf("nothing was done: %w", err)
 	case err != nil:
 		return err
 	case count == 0:

@@ -41,6 +41,13 @@ func TestCommandsChangeWhatTheyCanAndWarnOfTheRest(t *testing.T) {
 		{"cancel --class NoSuchWorker", exitNothing, "", "gantry: no task matches\n"},
 		{"cancel --id 1 --id 99 --id 98", exitNothing, "", "gantry: nothing was done: no task matches with id 99, 98\n"},
 		{"cancel --id 1 --archived", exitNothing, "", "gantry: nothing was done: no task matches with id 1\n"},
+		{"awaken --id 99", exitNothing, "", "gantry: nothing was done: no task matches with id 99\n"},
+		{"delay --id 1 --until now", exitOK, "Task 1 (PhabricatorSearchWorker) may run now.\nChanged 1 of 1 selected tasks.\n", ""},
+		{"list --class NoSuchWorker", exitNothing, "", "gantry: no task matches\n"},
+		{"list --class NoSuchWorker --output json", exitNothing, "", "gantry: no task matches\n"},
+		{"list --id 99", exitNothing, "", "gantry: no task matches with id 99\n"},
+		{"show --class NoSuchWorker", exitNothing, "", "gantry: no task matches\n"},
+		{"show --id 99", exitNothing, "", "gantry: no task matches with id 99\n"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			got := command(t, seed(t), "", append([]string{"tasks"}, strings.Fields(c.args)...)...)
@@ -107,10 +114,23 @@ func TestEnqueueStoresWhatItIsGiven(t *testing.T) {
 func TestWhatIsWrittenWrongIsRefusedBeforeTheStoreIsOpened(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"tasks cancel", "say which tasks with a selector, such as --id or --class"},
+		{"tasks cancel --id 99999999999999999999", `--id "99999999999999999999" must be a smaller number`},
+		{"tasks priority --id 1 --priority high", `--priority "high" must be a whole number`},
+		{"run --slots abc", `--slots "abc" must be a whole number`},
+		{"run --lease 1", `--lease "1" must be a duration with its unit, such as 500ms, 60s or 2h`},
+		{"run --until-empty=maybe", `--until-empty "maybe" must be true or false`},
+		{"tasks flood --duration long", `--duration "long" must be a number`},
+		{"tasks flood 30", "`gantry tasks flood` takes no arguments, and \"30\" is one"},
+		{"tasks enqueue --class A extra", "`gantry tasks enqueue` takes no arguments"},
+		{"run foo", "`gantry run` takes no arguments"},
+		{"version extra", "`gantry version` takes no arguments"},
+		{"config check extra", "`gantry config check` takes no arguments"},
+		{"plugins pin extra", "`gantry plugins pin` takes no arguments"},
+		{"tasks list --limit 0", "--limit 0 must be at least 1"},
 		{"tasks cancel --limit 3", "say which tasks with a selector"},
 		{"tasks show", "say which tasks with a selector"},
 		{"tasks show 12", `"12" is not understood; select tasks with flags, as in ` + "`gantry tasks show --id 4711`"},
-		{"tasks cancel --id twelve", `invalid argument "twelve" for "--id" flag`},
+		{"tasks cancel --id twelve", `--id "twelve" must be a whole number, or several with commas between them`},
 		{"tasks cancel --active --archived", "no task is both"},
 		{"tasks cancel --active --limit 0", "--limit 0 must be at least 1"},
 		{"tasks cancel --min-failure-count 3 --max-failure-count 2", "--min-failure-count 3 is above --max-failure-count 2"},
@@ -118,11 +138,11 @@ func TestWhatIsWrittenWrongIsRefusedBeforeTheStoreIsOpened(t *testing.T) {
 		{"tasks cancel --object T123", `"T123" is not a PHID`},
 		{"tasks cancel --class=", "--class is empty"},
 		{"tasks priority --id 1", "name the new priority with --priority"},
-		{"tasks delay --id 1", `--until: "" is not a time`},
+		{"tasks delay --id 1", "say with --until when the tasks may run"},
 		{"tasks delay --id 1 --until soon", `--until: "soon" is not a time`},
 		{"tasks enqueue --data {}", "name the class of the task with --class"},
 		{"tasks enqueue --class A", "give the data of the task with --data or with --data-file"},
-		{"tasks enqueue --class A --data {} --data-file x", "give the data of the task with --data or with --data-file"},
+		{"tasks enqueue --class A --data {} --data-file x", "not with both"},
 		{"tasks enqueue --class A --data-file /nonexistent", "no such file"},
 		{"tasks enqueue --class A --data {} --delay 3", `--delay: "3" is not a time`},
 		{"tasks flood --count 0", "--count 0 must be at least 1"},
@@ -138,6 +158,19 @@ func TestWhatIsWrittenWrongIsRefusedBeforeTheStoreIsOpened(t *testing.T) {
 				t.Errorf("exit code %d, %s\nwant code %d and %s", got.code, got.err, exitUsage, c.want)
 			}
 		})
+	}
+}
+
+// The queue leases what has expired before now, in whole seconds.
+func TestWhatMayRunNowIsDueAtOnce(t *testing.T) {
+	m := seed(t)
+	command(t, m, "", "tasks", "delay", "--id=1", "--until=now")
+	if record, err := m.Get(t.Context(), 1); err != nil || *record.Expires >= noon {
+		t.Errorf("task 1 is due at %d, %v; now is %d", *record.Expires, err, noon)
+	}
+	command(t, m, "", "tasks", "enqueue", "--class=A", "--data={}", "--delay=now")
+	if record, err := m.Get(t.Context(), 11); err != nil || record.Expires != nil {
+		t.Errorf("task 11 is due at %v, %v", record.Expires, err)
 	}
 }
 

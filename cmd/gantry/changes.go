@@ -53,12 +53,19 @@ func (a *app) delayCommand() *cobra.Command {
 		if err != nil {
 			return change{}, err
 		}
-		return change{tasks.Active, "waits until " + clock(epoch, now), func(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
+		done := "waits until " + clock(epoch, now)
+		if epoch <= now {
+			epoch, done = min(epoch, now-1), "may run now" // a task is due once its time has passed
+		}
+		return change{tasks.Active, done, func(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
 			return s.Delay(ctx, ids, epoch)
 		}}, nil
 	})
 	cmd.Flags().StringVar(&until, "until", "", "when the tasks may run: a `time`, such as \"6 hours\"")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if until == "" {
+			return usagef("say with --until when the tasks may run, as in --until \"6 hours\"")
+		}
 		if _, err := parseWhen(until, 0, time.Local); err != nil {
 			return usagef("--until: %w", err)
 		}
@@ -141,6 +148,8 @@ func (a *app) awakenTasks(ctx context.Context, s store, selected *selection) err
 		return err
 	})
 	switch {
+	case exitCode(err) == exitNothing: // an id is missing
+		return fmt.Errorf("nothing was done: %w", err)
 	case err != nil:
 		return err
 	case count == 0:

@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -82,7 +79,7 @@ password and the parameters of a dsn are hidden. The exit code is 1 when there i
 a problem. JSON is one document.`,
 		Example: `  gantry config check
   gantry config check --phorge /opt/phorge --plugins plugins.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	addFlags(cmd.Flags(), runSettings...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -90,7 +87,7 @@ a problem. JSON is one document.`,
 		if err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		ctx, stop := interruptible(cmd.Context())
 		defer stop()
 		report := checkReport{Config: c.report()}
 		runnable, findings, err := checkPlugins(ctx, c)
@@ -150,7 +147,7 @@ func (a *app) checkStore(ctx context.Context, c *config, runnable map[string]boo
 	if err != nil {
 		return []finding{{problem, "store", err.Error()}}
 	}
-	findings := []finding{{ok, "store", fmt.Sprintf("it opens; tasks of %d classes are queued", len(stats.Classes))}}
+	findings := []finding{{ok, "store", "it opens; tasks of " + plural(len(stats.Classes), "class", "classes") + " are queued"}}
 	for _, class := range stats.Classes {
 		if !runnable[class.Class] {
 			findings = append(findings, finding{warning, "class " + class.Class,

@@ -18,7 +18,7 @@ classes: {AcmeWorker: {slots: 2}, Gone: {deadline: 1m}}
 `, 0o644)
 	got := command(t, queued(t, 1, "OtherWorker"), "", "config", "check", "--config="+file, "--slots=8")
 	expect(t, got, exitOK, strings.NewReplacer("FILE", file, "PLUGINS", plugins, "BINARY", binary(t)).Replace(`
-ok       store: it opens; tasks of 1 classes are queued
+ok       store: it opens; tasks of 1 class are queued
 warning  class OtherWorker: tasks are queued and no handler here takes them; they stay as they are for whoever can run them
 warning  plugin acme: class AcmeWorker falls back to php, which this Gantry cannot run yet: its tasks wait while the handler cannot take them
 ok       plugin acme: BINARY starts and takes its classes

@@ -127,10 +127,16 @@ func storeNamed(values map[string]any) []string {
 	return slices.DeleteFunc(slices.Clone(storeSettings), func(name string) bool { return values[name] == nil })
 }
 
-// passwordIn answers the password of a DSN. It reads user:password@ up to the
-// last @, from the first colon, so that it also finds the password of a DSN
-// with a mistake. Text that is no DSN at all may be all password.
+// passwordIn answers the password of a DSN. In one that the driver cannot read
+// it takes user:password@ up to the last @, from the first colon behind the
+// scheme of a URL. Text that is no DSN at all may be all password.
 func passwordIn(dsn string) string {
+	if parsed, err := mysql.ParseDSN(dsn); err == nil {
+		return parsed.Passwd
+	}
+	if scheme, rest, found := strings.Cut(dsn, "://"); found && !strings.ContainsAny(scheme, ":@/") {
+		dsn = rest
+	}
 	at := strings.LastIndexByte(dsn, '@')
 	if at < 0 {
 		if strings.Contains(dsn, "/") {

@@ -286,6 +286,11 @@ func TestPasswordsAreFoundWhereTheDriverFindsThemAndNotShown(t *testing.T) {
 			}
 		})
 	}
+	for dsn, password := range map[string]string{"mysql://root@foo/bar": "", "mysql://root:p@foo/bar": "p"} {
+		if found := passwordIn(dsn); found != password || shownDSN(dsn) != "***" {
+			t.Errorf("%q, which is a URL and no DSN, holds the password %q and is shown as %q", dsn, found, shownDSN(dsn))
+		}
+	}
 	for _, text := range []string{"no-dsn-at-all", "u:p@h", "u:p@tcp(h)/db?timeout=" + password} {
 		if shown := shownDSN(text); shown != "***" || passwordIn(text) == "" {
 			t.Errorf("%q, which is no DSN, is shown as %q", text, shown)

@@ -33,6 +33,7 @@ func TestInstalled(t *testing.T) {
 		{"run drains what flood queued", runDrainsWhatFloodQueued},
 		{"the first signal lets running tasks end and gives the others back", firstSignalDrains},
 		{"the second signal stops at once", secondSignalStops},
+		{"a closed terminal drains too, however often it tells", hangupDrains},
 		{"run --until-empty ends by itself", untilEmptyEnds},
 		{"the first signal ends run --until-empty after the pass", firstSignalEndsPasses},
 		{"commands work on a real queue", commandsWork},
@@ -133,9 +134,11 @@ func (r *running) wait() result {
 	return result{r.cmd.ProcessState.ExitCode(), r.out.String(), r.err.String()}
 }
 
-func (r *running) signal() {
+func (r *running) signal() { r.send(syscall.SIGTERM) }
+
+func (r *running) send(s syscall.Signal) {
 	r.t.Helper()
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := r.cmd.Process.Signal(s); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -202,6 +205,19 @@ func firstSignalDrains(s *site) {
 	ended, back := s.count(succeeded), s.count(inTheirPlace)
 	if ended < 1 || s.count(leasedByUs) != 0 || ended+back != 20 {
 		t.Errorf("%d tasks succeeded, %d are where they were, %d are still leased", ended, back, s.count(leasedByUs))
+	}
+}
+
+func hangupDrains(s *site) {
+	t := s.t
+	s.floodTelling(2, "1")
+	run := s.start("run", "--slots=2")
+	harness.Eventually(t, "two tasks run", func() bool { return s.count(begun) == 2 })
+	run.send(syscall.SIGHUP)
+	harness.Eventually(t, "it drains", func() bool { return strings.Contains(run.err.String(), "stopping; a second signal") })
+	run.send(syscall.SIGHUP)
+	if got := run.wait(); got.code != exitOK || s.count(succeeded) != 2 {
+		t.Errorf("exit code %d, %d of 2 tasks succeeded", got.code, s.count(succeeded))
 	}
 }
 

@@ -31,7 +31,7 @@ this machine while the command runs; --data-file avoids that.
 		Example: `  gantry tasks enqueue --class PhabricatorTestWorker --data '{"duration":1}'
   gantry tasks enqueue --class PhabricatorSearchWorker --data-file task.json --priority 3500
   generate-task | gantry tasks enqueue --class AcmeDeployWorker --data-file - --delay "10 minutes"`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.class, "class", "", "`class` of the task")
@@ -59,7 +59,10 @@ func (f enqueueFlags) task(a *app, flags *pflag.FlagSet) (tasks.NewTask, error) 
 	if f.class == "" {
 		return task, usagef("name the class of the task with --class")
 	}
-	if flags.Changed("data") == flags.Changed("data-file") {
+	switch inline, inFile := flags.Changed("data"), flags.Changed("data-file"); {
+	case inline && inFile:
+		return task, usagef("give the data of the task with --data or with --data-file, not with both")
+	case !inline && !inFile:
 		return task, usagef("give the data of the task with --data or with --data-file")
 	}
 	if flags.Changed("object") {
@@ -98,6 +101,9 @@ func (a *app) enqueue(ctx context.Context, s store, task tasks.NewTask, delay st
 		}
 		if task.DelayUntil, err = parseWhen(delay, now, time.Local); err != nil {
 			return err
+		}
+		if task.DelayUntil == now {
+			task.DelayUntil = 0
 		}
 	}
 	ids, err := s.Enqueue(ctx, []tasks.NewTask{task})

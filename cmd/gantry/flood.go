@@ -20,7 +20,7 @@ func (a *app) floodCommand() *cobra.Command {
 sleep. It is for trying things out and for measuring.`,
 		Example: `  gantry tasks flood --count 10000
   gantry tasks flood --count 100 --duration 0.5`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	cmd.Flags().IntVar(&count, "count", 1000, "how many `tasks` to queue")
 	cmd.Flags().Float64Var(&duration, "duration", 0, "how many `seconds` each task takes")
@@ -74,7 +74,8 @@ func (a *app) flood(ctx context.Context, s store, count int, duration float64) e
 			return printed
 		}
 	default:
-		a.print.linef("%d tasks of class PhabricatorTestWorker were queued, ids %d to %d.", report.Queued, report.First, report.Last)
+		a.print.linef("%s queued, ids %d to %d.",
+			plural(report.Queued, "task of class PhabricatorTestWorker was", "tasks of class PhabricatorTestWorker were"), report.First, report.Last)
 	}
 	return err
 }

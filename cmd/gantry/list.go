@@ -142,8 +142,8 @@ func (a *app) listTasks(ctx context.Context, s store, selected *selection) error
 		a.print.table([]string{"ID", "CLASS", "PRIORITY", "FAILURES", "STATE"}, rows)
 		return nil
 	})
-	if err == nil && count == 0 && !a.print.json {
-		a.print.linef("No task matches.")
+	if err == nil && count == 0 {
+		return noneMatches()
 	}
 	return err
 }

@@ -27,13 +27,13 @@ func (a *app) pluginsPinCommand() *cobra.Command {
 manifest; the rest of the file stays as it is. Run it after you have put a binary
 in place whose origin you know.`,
 		Example: "  gantry plugins pin --plugins /etc/gantry/plugins.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
 			}
-			if _, err := loadManifest(c); err != nil {
+			if _, err := loadPlugins(c); err != nil {
 				return err
 			}
 			pinned, err := host.Pin(c.Plugins)
@@ -65,6 +65,16 @@ func loadManifest(c *config) (*host.Manifest, error) {
 		return nil, coded{err, exitUsage}
 	}
 	return manifest, nil
+}
+
+// loadPlugins loads the manifest for a command that has nothing to do unless it
+// names a plugin.
+func loadPlugins(c *config) (*host.Manifest, error) {
+	manifest, err := loadManifest(c)
+	if err == nil && len(manifest.Plugins) == 0 {
+		err = usagef("plugin manifest %s: it names no plugin", c.Plugins)
+	}
+	return manifest, err
 }
 
 var errNoManifest = usagef("there is no manifest of handler binaries: name one with --plugins, GANTRY_PLUGINS or plugins in the configuration file")

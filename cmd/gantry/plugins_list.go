@@ -35,13 +35,13 @@ func (a *app) pluginsListCommand() *cobra.Command {
 limits, and whether that binary could be started: its bytes are those that were
 pinned, and it is a program for this machine. Nothing is started.`,
 		Example: "  gantry plugins list --plugins /etc/gantry/plugins.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
 			}
-			manifest, err := loadManifest(c)
+			manifest, err := loadPlugins(c)
 			if err != nil {
 				return err
 			}

@@ -25,11 +25,33 @@ func play(role string) {
 			Class:  "AcmeWorker",
 			Handle: func(context.Context, *plugins.Task) error { return nil },
 		})
+	case "breaks":
+		plugins.Serve(plugins.Handler{Class: "AcmeWorker", Handle: breakAs})
 	case "of an older protocol":
 		fmt.Println("1|0|unix|/nonexistent|grpc|")
 		select {}
 	}
 	os.Exit(7)
+}
+
+// breakAs does what the data of a task says: it ends the process, unless the
+// file is there that it then leaves; or it declines.
+func breakAs(_ context.Context, task *plugins.Task) error {
+	var data struct{ ExitOnce, Decline string }
+	if err := task.Decode(&data); err != nil {
+		return err
+	}
+	if data.Decline != "" {
+		return plugins.Decline(data.Decline)
+	}
+	if _, err := os.Stat(data.ExitOnce); data.ExitOnce == "" || err == nil {
+		return nil
+	}
+	if err := os.WriteFile(data.ExitOnce, nil, 0o600); err != nil {
+		return err
+	}
+	os.Exit(3)
+	return nil
 }
 
 // binary is this test binary, as a handler binary of its own.
@@ -166,10 +188,12 @@ func TestPinWritesTheDigests(t *testing.T) {
 
 func TestAManifestThatIsWrongOrMissingIsAMatterOfConfiguration(t *testing.T) {
 	wrong := writeFile(t, "plugins.yaml", "plugins: [{pth: x}]", 0o600)
+	empty := writeFile(t, "plugins.yaml", "# nothing yet\n", 0o600)
 	for _, verb := range []string{"list", "pin", "verify"} {
 		for _, c := range []struct{ arg, want string }{
 			{"--plugins=", "there is no manifest of handler binaries: name one with --plugins"},
 			{"--plugins=" + wrong, `unknown key "pth"`},
+			{"--plugins=" + empty, empty + ": it names no plugin"},
 			{"--plugins=/nonexistent.yaml", "no such file"},
 		} {
 			got := command(t, nil, "", "plugins", verb, c.arg)

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/rs/zerolog"
@@ -21,17 +18,17 @@ pinned, it is a program for this machine, it starts, it speaks this version of
 the handler protocol, and it takes the classes that the manifest lists. The
 binaries get no task. One line for each finding; JSON is one document a line.`,
 		Example: "  gantry plugins verify --plugins /etc/gantry/plugins.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
 			}
-			manifest, err := loadManifest(c)
+			manifest, err := loadPlugins(c)
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := interruptible(cmd.Context())
 			defer stop()
 			findings, err := verifyPlugins(ctx, manifest)
 			if err != nil {

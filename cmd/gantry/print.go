@@ -42,6 +42,14 @@ func (p *printer) linef(format string, a ...any) {
 	fmt.Fprintf(p.w, format+"\n", a...)
 }
 
+// plural counts in words.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // table writes rows under a header. A column whose cells are all numbers is
 // aligned to the right.
 func (p *printer) table(header []string, rows [][]string) {

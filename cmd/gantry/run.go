@@ -1,16 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
-	"time"
 
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tasks/runtime"
@@ -30,17 +24,18 @@ func (a *app) runCommand() *cobra.Command {
 them and settle their outcomes. Tasks of other classes stay as they are; each
 such class is logged once.
 
-The first SIGTERM or SIGINT drains: no task is leased any more, unstarted ones go
-back to the queue, running ones may end within drain_timeout. The second stops at
+The first SIGTERM, SIGINT or SIGHUP drains: no task is leased any more, unstarted ones go
+back to the queue, running ones may end within drain_timeout. A second stops at
 once: running tasks are cancelled and go back too. Neither costs a task an
 attempt.
 
 The log goes to standard error, and says every so often how far the work is. When
-it ends, the counts go to standard output.`,
+it ends, the counts go to standard output. Tasks that failed are counted there;
+they do not make the run itself a failure.`,
 		Example: `  gantry run --phorge /opt/phorge --plugins /etc/gantry/plugins.yaml
   gantry run --config /etc/gantry/gantry.yaml --slots 64
   gantry run --until-empty --output json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	addFlags(cmd.Flags(), runSettings...)
 	cmd.Flags().BoolVar(&untilEmpty, "until-empty", false,
@@ -91,7 +86,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	announce(log, c, h)
 	w := newWatch(a, log, s, h)
 	if untilEmpty {
-		return errors.Join(a.passes(drain, stop, c.DrainTimeout, rt, w), notReady(h), rt.Close())
+		return errors.Join(a.passes(drain, stop, c.DrainTimeout, rt, w), rt.Close())
 	}
 	if err := rt.Start(); err != nil {
 		return err
@@ -111,29 +106,6 @@ func startHost(ctx context.Context, manifest *host.Manifest, log zerolog.Logger)
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
-}
-
-// stopSignals answers a context that ends with the first SIGINT or SIGTERM,
-// and one that ends with the second.
-func stopSignals(ctx context.Context) (first, second context.Context, release func()) {
-	first, endFirst := context.WithCancel(ctx)
-	second, endSecond := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		for _, end := range []context.CancelFunc{endFirst, endSecond} {
-			select {
-			case <-signals:
-				end()
-			case <-second.Done():
-			}
-		}
-	}()
-	return first, second, func() {
-		signal.Stop(signals)
-		endFirst()
-		endSecond()
-	}
 }
 
 // classesToRun joins what the handlers, the manifest and the configuration say
@@ -156,12 +128,12 @@ func classesToRun(c *config, h *host.Host, log zerolog.Logger) map[string]runtim
 		override(&class.MaxCrashes, own.MaxCrashes)
 		classes[name] = class
 		if limits.Fallback == host.PHP {
-			log.Warn().Str("class", name).Msg("this Gantry cannot run PHP, the fallback of the class: tasks that the handler cannot take wait")
+			log.Warn().Str("taskClass", name).Msg("this Gantry cannot run PHP, the fallback of the class: tasks that the handler cannot take wait")
 		}
 	}
 	for name := range c.Classes {
 		if _, ok := classes[name]; !ok {
-			log.Warn().Str("class", name).Msg("the configuration has settings for a class that no handler of the manifest takes")
+			log.Warn().Str("taskClass", name).Msg("the configuration has settings for a class that no handler of the manifest takes")
 		}
 	}
 	return classes
@@ -178,75 +150,4 @@ func announce(log zerolog.Logger, c *config, h *host.Host) {
 	classes := slices.Sorted(maps.Keys(h.Classes()))
 	log.Info().Str("version", readVersion().Version).Str("store", c.storeName()).
 		Strs("classes", classes).Int("slots", c.Slots).Stringer("lease", c.Lease).Msg("serving")
-}
-
-// passes runs the queue until a pass finds nothing due. No pass begins after
-// the end of drain; the end of stop cuts one short, and so does the timeout.
-func (a *app) passes(drain, stop context.Context, timeout time.Duration, rt *runtime.Runtime, w *watch) error {
-	stop, cancel := context.WithCancel(stop)
-	defer cancel()
-	context.AfterFunc(drain, func() { time.AfterFunc(timeout, cancel) })
-	var sum runtime.Stats
-	for {
-		pass, err := rt.RunOnce(stop)
-		sum = add(sum, pass)
-		w.look(drain, time.Now(), sum)
-		if err == nil && pass.Leased > 0 {
-			if err = drain.Err(); err == nil {
-				continue
-			}
-		}
-		return errors.Join(err, a.printCounts(sum))
-	}
-}
-
-// notReady names the classes whose handlers do not run. A queue is not empty
-// because nobody could look after it.
-func notReady(h *host.Host) error {
-	var problems []error
-	for _, plugin := range h.List() {
-		for _, class := range plugin.Classes {
-			if !class.Ready {
-				problems = append(problems, fmt.Errorf("class %s cannot run, so its tasks were left in the queue: %s",
-					class.Class, cmp.Or(class.Problem, plugin.Problem, "its handler binary is not ready")))
-			}
-		}
-	}
-	return errors.Join(problems...)
-}
-
-func add(a, b runtime.Stats) runtime.Stats {
-	return runtime.Stats{
-		Leased: a.Leased + b.Leased, Started: a.Started + b.Started,
-		Succeeded: a.Succeeded + b.Succeeded, Yielded: a.Yielded + b.Yielded,
-		Retried: a.Retried + b.Retried, Failed: a.Failed + b.Failed,
-		Crashed: a.Crashed + b.Crashed, Released: a.Released + b.Released,
-		Lost: a.Lost + b.Lost, Revived: a.Revived + b.Revived,
-	}
-}
-
-// counts is what a run did, as it is printed at its end.
-type counts struct {
-	Leased    int `json:"leased"`
-	Succeeded int `json:"succeeded"`
-	Yielded   int `json:"yielded"`
-	Retried   int `json:"retried"`
-	Failed    int `json:"failed"`
-	Crashed   int `json:"crashed"`
-	Released  int `json:"released"`
-	Lost      int `json:"lost"`
-}
-
-func (a *app) printCounts(s runtime.Stats) error {
-	c := counts{s.Leased, s.Succeeded, s.Yielded, s.Retried, s.Failed, s.Crashed, s.Released, s.Lost}
-	if a.print.json {
-		return a.print.document(c)
-	}
-	a.print.linef("%s", c)
-	return nil
-}
-
-func (c counts) String() string {
-	return fmt.Sprintf("%d tasks leased: %d succeeded, %d yielded, %d to be tried again, %d failed, %d crashed, %d given back, %d lost",
-		c.Leased, c.Succeeded, c.Yielded, c.Retried, c.Failed, c.Crashed, c.Released, c.Lost)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +39,7 @@ func TestRunUntilEmptyRunsWhatItCanAndTellsWhatItDid(t *testing.T) {
 	if want := "7 tasks leased: 7 succeeded, 0 yielded, 0 to be tried again, 0 failed, 0 crashed, 0 given back, 0 lost\n"; got.out != want || got.code != exitOK {
 		t.Errorf("exit code %d, %s%s\nwant %s", got.code, got.out, got.err, want)
 	}
-	for _, want := range []string{`"classes":["AcmeWorker"]`, `"message":"serving"`, `"class":"OtherWorker","queued":1`} {
+	for _, want := range []string{`"classes":["AcmeWorker"]`, `"message":"serving"`, `"taskClass":"OtherWorker","queued":1`} {
 		if strings.Count(got.err, want) != 1 {
 			t.Errorf("the log is\n%s\nand does not say %s once", got.err, want)
 		}
@@ -58,6 +60,72 @@ func TestRunUntilEmptyFailsWhenAHandlerDoesNotRun(t *testing.T) {
 	got := command(t, m, "", "run", "--until-empty", "--plugins="+unpinned)
 	if got.code != exitFailed || !strings.Contains(got.err, "class AcmeWorker cannot run, so its tasks were left in the queue") {
 		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
+// enqueue queues a task of AcmeWorker.
+func enqueue(t *testing.T, m memory, data string) {
+	t.Helper()
+	if _, err := m.Enqueue(t.Context(), []tasks.NewTask{{Class: "AcmeWorker", Data: []byte(data)}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunUntilEmptyWaitsForAHandlerThatIsStartedAgain(t *testing.T) {
+	t.Setenv(role, "breaks")
+	m := newMemory()
+	enqueue(t, m, fmt.Sprintf(`{"ExitOnce":%q}`, filepath.Join(t.TempDir(), "exited")))
+	enqueue(t, m, `{}`)
+	enqueue(t, m, `{}`)
+	got := command(t, m, "", "run", "--until-empty", "--plugins="+manifestOf(t, binary(t), "AcmeWorker", "{slots: 1}"))
+	if want := "3 tasks leased: 2 succeeded, 0 yielded, 0 to be tried again, 0 failed, 1 crashed"; got.code != exitOK || !strings.HasPrefix(got.out, want) {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestRunUntilEmptyFailsWhenTasksWentBack(t *testing.T) {
+	t.Setenv(role, "breaks")
+	m := newMemory()
+	enqueue(t, m, `{"Decline":"not mine"}`)
+	enqueue(t, m, `{}`)
+	got := command(t, m, "", "run", "--until-empty", "--plugins="+manifestOf(t, binary(t), "AcmeWorker", "{}"))
+	if got.code != exitFailed || !strings.Contains(got.err, "gantry: 1 task was given back and must wait") {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestOnlyOneStartIsWaitedForAndOnlyOfWhatIsDown(t *testing.T) {
+	status := func(name string, state host.State, restarts int) host.Status {
+		return host.Status{Name: name, State: state, Restarts: restarts}
+	}
+	alone := status("a (alone)", host.Backoff, 0)
+	for _, c := range []struct {
+		name string
+		then [][]host.Status
+		want bool
+	}{
+		{"all run", [][]host.Status{{status("a", host.Ready, 3)}}, false},
+		{"one starts", [][]host.Status{{status("a", host.Starting, 1)}, {status("a", host.Ready, 1)}}, true},
+		{"one comes back", [][]host.Status{{status("a", host.Draining, 0)}, {status("a", host.Backoff, 0)}, {status("a", host.Starting, 1)}, {status("a", host.Ready, 1)}}, true},
+		{"one fails again", [][]host.Status{{status("a", host.Backoff, 4)}, {status("a", host.Starting, 5)}, {status("a", host.Backoff, 5)}}, false},
+		{"one fails again, the other comes back", [][]host.Status{
+			{status("a", host.Backoff, 0), status("b", host.Backoff, 0)},
+			{status("a", host.Backoff, 1), status("b", host.Starting, 1)},
+			{status("a", host.Backoff, 1), status("b", host.Ready, 1)}}, true},
+		{"the one for suspects comes back", [][]host.Status{
+			{{Name: "a", State: host.Ready, Alone: &alone}},
+			{{Name: "a", State: host.Ready, Alone: new(status("a (alone)", host.Ready, 1))}}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			calls := 0
+			list := func() []host.Status {
+				calls++
+				return c.then[min(calls, len(c.then))-1]
+			}
+			if got := restarted(t.Context(), list); got != c.want {
+				t.Errorf("it answers %v, want %v", got, c.want)
+			}
+		})
 	}
 }
 
@@ -97,7 +165,7 @@ func TestSettingsOfAClassGoOverTheManifestButSlotsOnlyDown(t *testing.T) {
 			t.Errorf("%s does not run in the host", name)
 		}
 	}
-	if !strings.Contains(log.String(), `"class":"Unknown"`) {
+	if !strings.Contains(log.String(), `"taskClass":"Unknown"`) {
 		t.Errorf("settings for a class that nothing takes were not logged: %s", log.String())
 	}
 }

@@ -67,6 +67,8 @@ func (s *selection) check(flags *pflag.FlagSet) error {
 		s.filter.MaxPriority = &s.maxPriority
 	}
 	switch {
+	case flags.Changed("limit") && s.limit < 1:
+		return usagef("--limit %d must be at least 1", s.limit)
 	case !s.given(flags):
 		return usagef("say which tasks with a selector, such as --id or --class; --help lists them")
 	case s.active && s.archived:
@@ -75,8 +77,6 @@ func (s *selection) check(flags *pflag.FlagSet) error {
 		return usagef("--min-failure-count %d is above --max-failure-count %d", s.filter.MinFailures, s.maxFailures)
 	case s.filter.MaxPriority != nil && s.maxPriority < s.filter.MinPriority:
 		return usagef("--min-priority %d is above --max-priority %d", s.filter.MinPriority, s.maxPriority)
-	case flags.Changed("limit") && s.limit < 1:
-		return usagef("--limit %d must be at least 1", s.limit)
 	case flags.Changed("class") && s.filter.Class == "":
 		return usagef("--class is empty; name a class, such as PhabricatorSearchWorker")
 	}
@@ -161,7 +161,7 @@ func (s *selection) byID(ctx context.Context, op tasks.Operator, states []tasks.
 		found = append(found, *record)
 	}
 	if missing != nil {
-		return nil, coded{fmt.Errorf("nothing was done: no task matches with id %s", strings.Join(missing, ", ")), exitNothing}
+		return nil, coded{fmt.Errorf("no task matches with id %s", strings.Join(missing, ", ")), exitNothing}
 	}
 	if s.limit > 0 {
 		found = found[:min(len(found), s.limit)]

@@ -121,6 +121,9 @@ func (s setting) parseNumber(raw any) (int, error) {
 	return n, nil
 }
 
+// durationHelp is what text that is a duration looks like.
+const durationHelp = "a duration with its unit, such as 500ms, 60s or 2h"
+
 // parseDuration refuses bare numbers, which would be taken for nanoseconds.
 func (s setting) parseDuration(raw any) (time.Duration, error) {
 	d, ok := raw.(time.Duration)
@@ -130,7 +133,7 @@ func (s setting) parseDuration(raw any) (time.Duration, error) {
 		ok = err == nil
 	}
 	if !ok {
-		return 0, fmt.Errorf("%q must be a duration with its unit, such as 500ms, 60s or 2h", fmt.Sprint(raw))
+		return 0, fmt.Errorf("%q must be %s", fmt.Sprint(raw), durationHelp)
 	}
 	if least := s.least.(time.Duration); d < least {
 		return 0, fmt.Errorf("%v must be at least %v", d, least)

@@ -59,7 +59,7 @@ func waiting(owner string, due bool, until string) (word, sentence string) {
 	case "(retry)":
 		word, sentence = "retry", "failed and is tried again"
 	case "(back)":
-		word, sentence = "back", "given back by a Gantry that stopped"
+		word, sentence = "back", "given back without counting an attempt"
 	default:
 		word, sentence = "waiting", fmt.Sprintf("waits under the owner %q", owner)
 	}
@@ -90,12 +90,20 @@ func holder(owner string) string {
 // clock shows an epoch, and how far it is from now.
 func clock(epoch, now int64) string {
 	at := time.Unix(epoch, 0).UTC().Format("2006-01-02 15:04:05Z")
-	distance := time.Duration(epoch-now) * time.Second
 	switch {
-	case distance > 0:
-		return fmt.Sprintf("%s (in %s)", at, distance)
-	case distance < 0:
-		return fmt.Sprintf("%s (%s ago)", at, -distance)
+	case epoch > now:
+		return fmt.Sprintf("%s (in %s)", at, span(epoch-now))
+	case epoch < now:
+		return fmt.Sprintf("%s (%s ago)", at, span(now-epoch))
 	}
 	return at + " (now)"
+}
+
+// span shows seconds: as a duration, or in days when there are many.
+func span(seconds int64) string {
+	const day = 24 * 60 * 60
+	if seconds < 3*day {
+		return (time.Duration(seconds) * time.Second).String()
+	}
+	return fmt.Sprintf("%d days", seconds/day)
 }

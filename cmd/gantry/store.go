@@ -18,7 +18,7 @@ func openStore(ctx context.Context, c *config) (store, error) {
 	}
 	s, err := phorge.Open(ctx, phorge.Config{DSN: dsn})
 	if err != nil {
-		return nil, coded{fmt.Errorf("open the store: %w", err), exitUnavailable}
+		return nil, coded{err, exitUnavailable}
 	}
 	return s, nil
 }

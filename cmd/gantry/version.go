@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -23,16 +24,20 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  gantry version --output json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			info := readVersion()
 			if a.print.json {
 				return a.print.document(info)
 			}
-			a.print.linef("gantry %s (revision %s, %s, %s)", info.Version, info.Revision, info.Go, info.Platform)
+			a.print.linef("%s", info)
 			return nil
 		},
 	}
+}
+
+func (v versionInfo) String() string {
+	return fmt.Sprintf("gantry %s (revision %s, %s, %s)", v.Version, v.Revision, v.Go, v.Platform)
 }
 
 func readVersion() versionInfo {

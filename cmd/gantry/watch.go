@@ -84,7 +84,7 @@ func (w *watch) tellUnknown(ctx context.Context) {
 			continue
 		}
 		w.unknown[class.Class] = true
-		w.log.Warn().Str("class", class.Class).Int("queued", class.Active).
+		w.log.Warn().Str("taskClass", class.Class).Int("queued", class.Active).
 			Msg("nothing here runs this class; its tasks stay as they are")
 	}
 }

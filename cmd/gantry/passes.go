@@ -1,0 +1,166 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/runtime"
+)
+
+// passes runs the queue until a pass finds nothing due. No pass begins after
+// the end of drain; the end of stop cuts one short, and so does the timeout.
+func (a *app) passes(drain, stop context.Context, timeout time.Duration, rt *runtime.Runtime, w *watch) error {
+	stop, cancel := context.WithCancel(stop)
+	defer cancel()
+	context.AfterFunc(drain, func() { time.AfterFunc(timeout, cancel) })
+	var sum runtime.Stats
+	waited := false
+	for {
+		pass, err := rt.RunOnce(stop)
+		sum = add(sum, pass)
+		w.look(drain, time.Now(), sum)
+		if err = errors.Join(err, drain.Err()); err != nil {
+			return errors.Join(err, a.printCounts(sum))
+		}
+		switch {
+		case pass.Leased > 0:
+			waited = false
+		case !waited && restarted(drain, w.host.List):
+			waited = true
+		default:
+			return errors.Join(a.printCounts(sum), notReady(w.host), givenBack(drain, w.operator, w.host, sum))
+		}
+	}
+}
+
+// restarted waits for the next start of each handler process that is down, and
+// reports whether one of them runs again: a queue is not empty while whoever
+// takes its tasks is about to come back.
+func restarted(ctx context.Context, list func() []host.Status) bool {
+	down := map[string]int{} // restarts by the name of the process
+	for p := range processes(list()) {
+		if p.State == host.Starting || p.State == host.Draining || p.State == host.Backoff {
+			down[p.Name] = p.Restarts
+		}
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for len(down) > 0 {
+		for p := range processes(list()) {
+			restarts, wasDown := down[p.Name]
+			switch {
+			case wasDown && p.State == host.Ready:
+				return true
+			case p.State == host.Stopped, p.State == host.Backoff && p.Restarts > restarts:
+				delete(down, p.Name)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
+// processes goes through the processes of all binaries.
+func processes(list []host.Status) func(yield func(host.Status) bool) {
+	return func(yield func(host.Status) bool) {
+		for _, binary := range list {
+			if !yield(binary) || binary.Alone != nil && !yield(*binary.Alone) {
+				return
+			}
+		}
+	}
+}
+
+// notReady names the classes whose handlers do not run. A queue is not empty
+// because nobody could look after it.
+func notReady(h *host.Host) error {
+	var problems []error
+	for _, plugin := range h.List() {
+		for _, class := range plugin.Classes {
+			if !class.Ready {
+				problems = append(problems, fmt.Errorf("class %s cannot run, so its tasks were left in the queue: %s",
+					class.Class, cmp.Or(class.Problem, plugin.Problem, "its handler binary is not ready")))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// givenBack is an error when tasks that were due went back to the queue to wait:
+// what ran them died or declined them.
+func givenBack(ctx context.Context, op tasks.Operator, h *host.Host, sum runtime.Stats) error {
+	if sum.Released == 0 {
+		return nil
+	}
+	now, err := op.Now(ctx)
+	if err != nil {
+		return err
+	}
+	count := 0
+	for _, class := range slices.Sorted(maps.Keys(h.Classes())) {
+		of := &selection{filter: tasks.Filter{Class: class}}
+		_, err := of.each(ctx, op, tasks.Active, func(page []tasks.Record) error {
+			for _, r := range page {
+				if word, _ := standing(r, now); word == "back" && *r.Expires >= now {
+					count++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s given back and must wait before being tried again, because a handler was down or declined: run again later, or see `gantry tasks list --active`",
+		plural(count, "task was", "tasks were"))
+}
+
+func add(a, b runtime.Stats) runtime.Stats {
+	return runtime.Stats{
+		Leased: a.Leased + b.Leased, Started: a.Started + b.Started,
+		Succeeded: a.Succeeded + b.Succeeded, Yielded: a.Yielded + b.Yielded,
+		Retried: a.Retried + b.Retried, Failed: a.Failed + b.Failed,
+		Crashed: a.Crashed + b.Crashed, Released: a.Released + b.Released,
+		Lost: a.Lost + b.Lost, Revived: a.Revived + b.Revived,
+	}
+}
+
+// counts is what a run did, as it is printed at its end.
+type counts struct {
+	Leased    int `json:"leased"`
+	Succeeded int `json:"succeeded"`
+	Yielded   int `json:"yielded"`
+	Retried   int `json:"retried"`
+	Failed    int `json:"failed"`
+	Crashed   int `json:"crashed"`
+	Released  int `json:"released"`
+	Lost      int `json:"lost"`
+}
+
+func (a *app) printCounts(s runtime.Stats) error {
+	c := counts{s.Leased, s.Succeeded, s.Yielded, s.Retried, s.Failed, s.Crashed, s.Released, s.Lost}
+	if a.print.json {
+		return a.print.document(c)
+	}
+	a.print.linef("%s", c)
+	return nil
+}
+
+func (c counts) String() string {
+	return fmt.Sprintf("%s leased: %d succeeded, %d yielded, %d to be tried again, %d failed, %d crashed, %d given back, %d lost",
+		plural(c.Leased, "task", "tasks"), c.Succeeded, c.Yielded, c.Retried, c.Failed, c.Crashed, c.Released, c.Lost)
+}
