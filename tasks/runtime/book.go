@@ -19,12 +19,13 @@ import (
 type book struct {
 	mu      sync.Mutex
 	held    map[*held]struct{}
-	classes []*class // by name
+	groups  []*group
+	classes []*class // the configured ones by name, then those that were met
 	byName  map[string]*class
 
-	slots    int
-	waiting  int
-	running  int
+	configured int    // how many of the classes
+	others     *class // stands for those that were not met; nil: they are left alone
+
 	leased   uint64  // tasks so far, which numbers them
 	outcomes []*held // ended, not yet taken by a settler
 
@@ -55,11 +56,12 @@ func (s signal) raise() {
 	}
 }
 
-func newBook(c Config) *book {
+// newBook answers an empty book that knows the classes which were met before.
+func newBook(c Config, met []string) *book {
 	b := &book{
 		held:    map[*held]struct{}{},
 		byName:  map[string]*class{},
-		slots:   c.Slots,
+		groups:  []*group{{slots: c.Slots}},
 		renewed: time.Now(),
 		room:    newSignal(),
 		renew:   newSignal(),
@@ -68,8 +70,16 @@ func newBook(c Config) *book {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Classes)) {
 		class := &class{name: name, Class: c.Classes[name], ready: true}
+		class.group = b.groupOf(class.Limit)
 		b.classes = append(b.classes, class)
 		b.byName[name] = class
+	}
+	b.configured = len(b.classes)
+	if c.Others != nil {
+		b.others = &class{Class: *c.Others, group: b.groupOf(c.Others.Limit)}
+		for _, name := range met {
+			b.meet(name)
+		}
 	}
 	return b
 }
@@ -143,7 +153,10 @@ type waiter struct {
 }
 
 // still: nothing waits or runs.
-func (b *book) still() bool { return b.waiting+b.running == 0 }
+func (b *book) still() bool {
+	all := b.counted()
+	return all.waiting+all.running == 0
+}
 
 // empty: nothing is held.
 func (b *book) empty() bool { return len(b.held) == 0 && b.still() }
@@ -193,6 +206,6 @@ func (b *book) counts() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	stats := b.stats
-	stats.Held, stats.Running = len(b.held), b.running
+	stats.Held, stats.Running = len(b.held), b.counted().running
 	return stats
 }

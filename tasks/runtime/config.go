@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -26,12 +27,17 @@ type Config struct {
 	// Store is the queue. Required.
 	Store tasks.Store
 
-	// Classes are the classes that can run here, by their exact spelling. At
-	// least one. Tasks of other classes are never leased.
+	// Classes are the classes that can run here, by their exact spelling.
 	Classes map[string]Class
 
-	// Slots is the number of tasks that run at the same time. 0 means
-	// DefaultSlots.
+	// Others says how each class runs that Classes does not name. Whether its
+	// executor is ready for such a class is asked once a task of it has been
+	// leased; until then its tasks are worth a try. Nil means that they are
+	// never leased; then Classes names at least one.
+	Others *Class
+
+	// Slots is the number of tasks that run at the same time, without those of
+	// classes that have a Limit. 0 means DefaultSlots.
 	Slots int
 
 	// LeaseTime is how long a lease lasts unless it is renewed, in whole
@@ -61,12 +67,20 @@ type Class struct {
 	Executor tasks.Executor
 
 	// Fallback runs the tasks that Executor declines, and all of them while
-	// Executor is not ready. Nil means that there is none.
+	// Executor is not ready. They stay in the slots of their class and wait
+	// there until Fallback has room. Nil means that there is none.
 	Fallback tasks.Executor
 
+	// Route and FallbackRoute name Executor and Fallback in the log and in
+	// attempts: plugin, pool or conduit.
+	Route, FallbackRoute string
+
 	// Slots is the number of tasks of this class that run at the same time. 0
-	// means no limit but Config.Slots.
+	// means no limit but Config.Slots, or Limit.
 	Slots int
+
+	// Limit is shared with other classes. Nil means Config.Slots.
+	Limit *Limit
 
 	// LeaseTime is as Config.LeaseTime, for this class. 0 means that one.
 	LeaseTime time.Duration
@@ -89,7 +103,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Store == nil {
 		return c, errors.New("runtime: no store is configured")
 	}
-	if len(c.Classes) == 0 {
+	if len(c.Classes) == 0 && c.Others == nil {
 		return c, errors.New("runtime: no class is configured, so nothing would be leased; name at least one")
 	}
 	c.Slots = orDefault(c.Slots, DefaultSlots)
@@ -113,6 +127,13 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Classes[name] = class
 	}
+	if c.Others != nil {
+		others, err := c.Others.withDefaults(c)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("the other classes: %w", err))
+		}
+		c.Others = &others
+	}
 	if err := errors.Join(problems...); err != nil {
 		return c, fmt.Errorf("runtime: %w", err)
 	}
@@ -123,7 +144,14 @@ func (c Class) withDefaults(all Config) (Class, error) {
 	if c.Executor == nil {
 		return c, errors.New("it has no executor")
 	}
-	c.Slots = orDefault(c.Slots, all.Slots)
+	if c.Limit == nil {
+		c.Slots = orDefault(c.Slots, all.Slots)
+	} else {
+		c.Slots = orDefault(c.Slots, math.MaxInt)
+		if c.Limit.Slots == nil {
+			return c, errors.New("its limit does not say how many slots there are")
+		}
+	}
 	c.LeaseTime = orDefault(c.LeaseTime, all.LeaseTime)
 	c.MaxCrashes = orDefault(c.MaxCrashes, all.MaxCrashes)
 	return c, errors.Join(

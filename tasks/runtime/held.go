@@ -26,11 +26,12 @@ const (
 )
 
 // held is one task under a lease of this process. The book's lock guards what
-// changes after it was made: leaseTime, urgent, seen and state. An outcome belongs
-// to the settler that took it.
+// changes after it was made: leaseTime, urgent, seen and state. The route belongs
+// to the slot that runs it, an outcome to the settler that took it.
 type held struct {
 	task   tasks.Task
 	class  *class
+	route  string          // of what ran it
 	ctx    context.Context // of its execution
 	cancel context.CancelCauseFunc
 	order  uint64    // in which the store answered it
@@ -46,10 +47,11 @@ type held struct {
 
 func (h *held) waitedTooLong(now time.Time) bool { return now.Sub(h.since) > patience }
 
-// class is a configured class and what it has at work.
+// class is a class and what it has at work.
 type class struct {
 	name string
 	Class
+	group *group
 	ready bool // only the leaser looks at it, to log when it changes
 
 	running int
@@ -59,15 +61,21 @@ type class struct {
 	drained bool // the store had none; ask again when the next poll is due
 }
 
-// executor answers what would run a task of the class now, or nil.
-func (c *class) executor() tasks.Executor {
+// executor answers what would run a task of the class now, and its route, or
+// nil.
+func (c *class) executor() (tasks.Executor, string) {
 	switch {
 	case c.Executor.Ready(c.name):
-		return c.Executor
+		return c.Executor, c.Route
 	case c.fallsBack():
-		return c.Fallback
+		return c.Fallback, c.FallbackRoute
 	}
-	return nil
+	return nil, ""
+}
+
+func (c *class) canRun() bool {
+	executor, _ := c.executor()
+	return executor != nil
 }
 
 func (c *class) fallsBack() bool { return c.Fallback != nil && c.Fallback.Ready(c.name) }

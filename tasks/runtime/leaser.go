@@ -65,10 +65,22 @@ func (l *loop) leaseMore() (total int, err error) {
 	}
 }
 
-// lease asks once, in as many calls as the store needs to look everywhere.
-func (l *loop) lease() (int, error) {
+// lease asks once for each group.
+func (l *loop) lease() (total int, err error) {
+	for _, g := range l.book.groups {
+		n, err := l.leaseFor(g)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// leaseFor asks once, in as many calls as the store needs to look everywhere.
+func (l *loop) leaseFor(g *group) (int, error) {
 	for {
-		n, err := l.ask()
+		n, err := l.ask(g)
 		if !errors.Is(err, tasks.ErrSearching) {
 			return n, err
 		}
@@ -77,10 +89,13 @@ func (l *loop) lease() (int, error) {
 
 // ask makes one call, if there is anything to ask for, and puts what it answers
 // into slots and in line.
-func (l *loop) ask() (int, error) {
-	l.lookWhoIsReady()
+func (l *loop) ask(g *group) (int, error) {
+	l.lookWhoIsReady(g)
+	if l.book.resize(g) {
+		l.dispatch()
+	}
 	called := time.Now()
-	req, hungry := l.book.want(called)
+	req, hungry := l.book.want(g, called)
 	if !hungry {
 		return 0, nil
 	}
@@ -96,23 +111,19 @@ func (l *loop) ask() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	batch := make([]*held, len(found))
-	now := time.Now()
-	for i, task := range found {
-		c := l.book.byName[task.Class]
-		h := &held{task: task, class: c, since: now, seen: called, leaseTime: c.LeaseTime}
-		h.ctx, h.cancel = context.WithCancelCause(context.Background())
-		batch[i] = h
-	}
-	l.book.add(req, batch)
+	l.book.add(req, found, called)
 	l.dispatch()
-	return len(batch), nil
+	return len(found), nil
 }
 
-// lookWhoIsReady notes which classes can run and logs when that changes.
-func (l *loop) lookWhoIsReady() {
-	for _, c := range l.book.classes {
-		ready := c.executor() != nil
+// lookWhoIsReady notes which classes of a group can run and logs when that
+// changes.
+func (l *loop) lookWhoIsReady(g *group) {
+	for _, c := range l.book.classes { // without the lock: only the leaser changes it
+		if c.group != g {
+			continue
+		}
+		ready := c.canRun()
 		switch {
 		case c.ready && !ready:
 			l.Log.Warn().Str("taskClass", c.name).Msg("class cannot run here now; its tasks stay in the queue")
@@ -121,36 +132,6 @@ func (l *loop) lookWhoIsReady() {
 		}
 		c.ready = ready
 	}
-}
-
-// want answers what to ask the store for. hungry is false when there is no
-// room, or the store just had nothing.
-func (b *book) want(now time.Time) (req tasks.LeaseRequest, hungry bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.stopping || !b.leasable(now) {
-		return req, false
-	}
-	req.Classes = make(map[string]tasks.ClassRequest, len(b.classes))
-	ahead := 0
-	for _, c := range b.classes {
-		n := c.pace.ahead(c.Slots, now)
-		ahead += n
-		c.low = n / 2
-		room := c.Slots - c.running + n - len(c.queue)
-		if !c.ready || room <= 0 || len(c.queue) > c.low {
-			continue
-		}
-		req.Classes[c.name] = tasks.ClassRequest{
-			Limit:       min(room, leaseBatch),
-			LeaseTime:   c.LeaseTime,
-			PickupDelay: c.PickupDelay,
-		}
-		hungry = hungry || !c.drained
-	}
-	room := b.slots - b.running + min(ahead, maxAhead) - b.waiting
-	req.Limit = min(room, b.slots+maxBacklog-len(b.held), leaseBatch)
-	return req, hungry && req.Limit > 0
 }
 
 // leasable is the gate of leasing: what is held must have been looked at
@@ -173,31 +154,35 @@ func (b *book) setDrained(drained bool) {
 	for _, c := range b.classes {
 		c.drained = drained
 	}
+	if b.others != nil {
+		b.others.drained = drained
+	}
 }
 
-// add enters what the store answered.
-func (b *book) add(req tasks.LeaseRequest, batch []*held) {
+// add enters what the store answered to a call that began at called.
+func (b *book) add(req tasks.LeaseRequest, found []tasks.Task, called time.Time) {
+	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stats.Leased += len(batch)
-	got := map[*class]bool{}
-	for _, h := range batch {
-		got[h.class] = true
+	b.stats.Leased += len(found)
+	got, others := map[*class]bool{}, false
+	for _, task := range found {
+		c, met := b.classOf(task.Class)
+		got[c], others = true, others || met
+		h := &held{task: task, class: c, since: now, seen: called, leaseTime: c.LeaseTime}
+		h.ctx, h.cancel = context.WithCancelCause(context.Background())
 		b.held[h] = struct{}{}
-		if crashes := h.task.Lease.Crashes; crashes >= h.class.MaxCrashes {
+		if crashes := task.Lease.Crashes; crashes >= c.MaxCrashes {
 			b.end(h, tooManyCrashes(h, crashes, ""))
 			continue
 		}
 		b.leased++
 		h.order = b.leased
-		b.waiting++
-		h.class.queue = append(h.class.queue, h)
+		c.group.waiting++
+		c.queue = append(c.queue, h)
 	}
-	if len(batch) < req.Limit {
-		for name := range req.Classes {
-			c := b.byName[name]
-			c.drained = !got[c]
-		}
+	if len(found) < req.Limit {
+		b.answered(req, got, others)
 	}
 	if b.stopping {
 		b.giveBack(func(*held) bool { return true })
@@ -209,5 +194,5 @@ func tooManyCrashes(h *held, crashes int, last string) tasks.Outcome {
 	if last != "" {
 		reason += "; the last time: " + last
 	}
-	return tasks.Outcome{Kind: tasks.Failed, Reason: reason}
+	return tasks.Outcome{Kind: tasks.Failed, Category: tasks.CategoryCrash, Reason: reason}
 }

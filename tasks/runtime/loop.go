@@ -46,10 +46,16 @@ type loop struct {
 	stop func() error
 }
 
-func newLoop(c Config, wake signal) *loop {
+// newLoop answers a running loop without a leaser. It knows the classes that an
+// earlier one has met, if there was one.
+func newLoop(c Config, wake signal, before *loop) *loop {
+	var met []string
+	if before != nil {
+		met = before.book.met()
+	}
 	l := &loop{
 		Config:      c,
-		book:        newBook(c),
+		book:        newBook(c, met),
 		wake:        wake,
 		leasing:     &health{call: "lease tasks", log: c.Log},
 		renewing:    &health{call: "renew leases", log: c.Log},
@@ -115,7 +121,7 @@ func (l *loop) stopNow() error {
 // ready answers nil, or why the loop cannot lease and settle now.
 func (l *loop) ready() error {
 	problems := []error{l.leasing.problem(), l.renewing.problem(), l.settling.problem(), l.book.problem(time.Now())}
-	if !slices.ContainsFunc(l.book.classes, func(c *class) bool { return c.executor() != nil }) {
+	if !slices.ContainsFunc(l.book.anything(), (*class).canRun) && !l.book.mayMeet() {
 		problems = append(problems, errors.New("no class can run here now"))
 	}
 	if err := errors.Join(problems...); err != nil {

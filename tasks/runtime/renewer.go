@@ -134,7 +134,7 @@ func (b *book) lose(h *held) bool {
 	switch h.state {
 	case waiting:
 		h.class.queue = slices.DeleteFunc(h.class.queue, func(other *held) bool { return other == h })
-		b.waiting--
+		h.class.group.waiting--
 	case running:
 		h.cancel(errLost)
 	default:

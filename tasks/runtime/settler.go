@@ -71,7 +71,7 @@ func (l *loop) gather() []*held {
 func (l *loop) settle(batch []*held) bool {
 	settlements := make([]tasks.Settlement, len(batch))
 	for i, h := range batch {
-		settlements[i] = tasks.Settlement{ID: h.task.ID, Lease: *h.task.Lease, Outcome: h.outcome}
+		settlements[i] = tasks.Settlement{ID: h.task.ID, Lease: *h.task.Lease, Outcome: h.outcome, Route: h.route}
 	}
 	ctx, cancel := context.WithTimeout(l.calls, callLimit)
 	defer cancel()
@@ -97,6 +97,7 @@ func (l *loop) settle(batch []*held) bool {
 			h.outcome = tasks.Outcome{
 				Kind:     tasks.Retry,
 				Wait:     tasks.DefaultWait,
+				Category: tasks.CategoryOutcome,
 				Reason:   fmt.Sprintf("it %s, but that cannot be stored: %v", h.outcome.Kind, refusal),
 				Duration: h.outcome.Duration,
 			}
@@ -125,6 +126,9 @@ func (l *loop) logSettled(h *held) {
 	case tasks.Retry, tasks.Crashed:
 		event, message = l.Log.Warn().Int("failureCount", h.task.FailureCount+1), "task failed and will be tried again"
 	}
+	if h.route != "" {
+		event.Str("route", h.route)
+	}
 	event.Int64("id", h.task.ID).Str("taskClass", h.class.name).Str("outcome", string(h.outcome.Kind)).
 		Stringer("wait", h.outcome.Wait).Stringer("took", h.outcome.Duration).
 		Str("reason", h.outcome.Reason).Msg(message)
@@ -138,7 +142,7 @@ func (b *book) announce() {
 		return
 	}
 	b.ended.raise()
-	if len(b.outcomes) >= settleBatch || b.waiting+b.running == 0 {
+	if len(b.outcomes) >= settleBatch || b.still() {
 		b.full.raise()
 	}
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -52,7 +53,7 @@ func (l *loop) execute(h *held) tasks.Outcome {
 	case cause == nil || outcome.Kind == tasks.Succeeded:
 		return h.settleable(outcome)
 	case cause == errDeadline:
-		return tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Reason: fmt.Sprintf(
+		return tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Category: tasks.CategoryDeadline, Reason: fmt.Sprintf(
 			"task %d was stopped: it ran longer than %v, the deadline of class %s", h.task.ID, h.class.Deadline, h.class.name)}
 	}
 	return tasks.Outcome{Kind: tasks.Released}
@@ -61,15 +62,17 @@ func (l *loop) execute(h *held) tasks.Outcome {
 // attempt hands the task to what can run it now, and to the fallback when that
 // declines it.
 func (l *loop) attempt(ctx context.Context, h *held) tasks.Outcome {
-	executor := h.class.executor()
+	executor, route := h.class.executor()
 	if executor == nil {
 		return tasks.Outcome{Kind: tasks.Released, Reason: "its class became unable to run here"}
 	}
+	h.route = route
 	outcome := l.run(ctx, executor, h)
 	if outcome.Kind != tasks.Declined || ctx.Err() != nil {
 		return outcome
 	}
 	if executor == h.class.Executor && h.class.fallsBack() {
+		h.route = h.class.FallbackRoute
 		if outcome = l.run(ctx, h.class.Fallback, h); outcome.Kind != tasks.Declined {
 			return outcome
 		}
@@ -85,7 +88,10 @@ func (l *loop) attempt(ctx context.Context, h *held) tasks.Outcome {
 func (l *loop) run(ctx context.Context, executor tasks.Executor, h *held) (outcome tasks.Outcome) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			outcome = tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Reason: fmt.Sprintf("panic: %v\n%s", cause, debug.Stack())}
+			outcome = tasks.Outcome{
+				Kind: tasks.Retry, Wait: tasks.DefaultWait, Category: tasks.CategoryPanic,
+				Reason: fmt.Sprintf("panic: %v\n%s", cause, debug.Stack()),
+			}
 		}
 	}()
 	return executor.Execute(ctx, h.task, func(lease time.Duration) {
@@ -103,35 +109,48 @@ func (l *loop) run(ctx context.Context, executor tasks.Executor, h *held) (outco
 // settleable answers the outcome as it is to be settled.
 func (h *held) settleable(outcome tasks.Outcome) tasks.Outcome {
 	switch outcome.Kind {
-	case tasks.Succeeded, tasks.Yielded, tasks.Retry, tasks.Failed, tasks.Released:
+	case tasks.Succeeded, tasks.Yielded, tasks.Released:
+		return outcome
+	case tasks.Retry:
+		outcome.Category = cmp.Or(outcome.Category, tasks.CategoryTemporary)
+		return outcome
+	case tasks.Failed:
+		outcome.Category = cmp.Or(outcome.Category, tasks.CategoryPermanent)
 		return outcome
 	case tasks.Crashed:
+		outcome.Category = cmp.Or(outcome.Category, tasks.CategoryCrash)
 		if crashes := h.task.Lease.Crashes + 1; crashes >= h.class.MaxCrashes {
 			return tooManyCrashes(h, crashes, outcome.Reason)
 		}
 		return outcome
 	}
-	return tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Reason: fmt.Sprintf("its executor answered the unknown outcome %q", outcome.Kind)}
+	return tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Category: tasks.CategoryOutcome, Reason: fmt.Sprintf("its executor answered the unknown outcome %q", outcome.Kind)}
 }
 
 // fill puts waiting tasks into free slots and answers them.
 func (b *book) fill(now time.Time) (started []*held) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for h := b.next(now); h != nil; h = b.next(now) {
-		started = append(started, h)
+	for _, g := range b.groups {
+		for h := b.next(g, now); h != nil; h = b.next(g, now) {
+			started = append(started, h)
+		}
 	}
 	return started
 }
 
-// next puts the task that was leased first, among those whose class has a slot
-// free, into a slot. It answers nil when there is none. It needs the lock.
-func (b *book) next(now time.Time) *held {
-	if b.running >= b.slots {
+// next puts the task of a group that was leased first, among those whose class
+// has a slot free, into a slot. It answers nil when there is none. It needs the
+// lock.
+func (b *book) next(g *group, now time.Time) *held {
+	if g.running >= g.slots {
 		return nil
 	}
 	var first *class
 	for _, c := range b.classes {
+		if c.group != g {
+			continue
+		}
 		for len(c.queue) > 0 && c.queue[0].waitedTooLong(now) {
 			b.release(c.pop())
 		}
@@ -144,8 +163,8 @@ func (b *book) next(now time.Time) *held {
 	}
 	h := first.pop()
 	h.state = running
-	b.waiting--
-	b.running++
+	g.waiting--
+	g.running++
 	first.running++
 	b.stats.Started++
 	return h
@@ -156,12 +175,12 @@ func (b *book) finish(h *held, outcome tasks.Outcome, took time.Duration) (next 
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.running--
+	h.class.group.running--
 	h.class.running--
 	if outcome.Kind != tasks.Released { // it may never have run
 		h.class.pace.finished(took, now)
 	}
-	next = b.next(now)
+	next = b.next(h.class.group, now)
 	if h.state != gone {
 		b.end(h, outcome)
 	}
@@ -188,7 +207,7 @@ func (b *book) giveBack(chosen func(*held) bool) {
 // release ends a task that has not started and leaves its queue: it returns to
 // its place, and nothing is counted. It needs the lock.
 func (b *book) release(h *held) {
-	b.waiting--
+	h.class.group.waiting--
 	b.end(h, tasks.Outcome{Kind: tasks.Released})
 	b.changed()
 }
