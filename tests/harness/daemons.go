@@ -15,46 +15,6 @@ import (
 	"time"
 )
 
-// reap kills every process whose title carries "-l <instance>", which Phorge
-// gives to its daemons, until there is none, and removes the directory. It
-// waits for the end of its input first: that comes when the Phorge is removed,
-// and also when whoever made it was killed. So daemons, which leave their
-// parent, never stay behind.
-const reap = `cat >/dev/null
-found=yes
-while test "$found"; do
-  found=
-  for process in /proc/[0-9]*; do
-    case "$(tr '\0' ' ' <$process/cmdline) " in
-    *" -l $1 "*) kill -9 "${process#/proc/}" && found=yes ;;
-    esac
-  done 2>/dev/null
-done
-rm -rf "$2"`
-
-func (p *Phorge) startReaper() error {
-	p.reaper = exec.Command("sh", "-c", reap, "reaper", p.instance(), p.dir)
-	var err error
-	if p.reaping, err = p.reaper.StdinPipe(); err != nil {
-		return err
-	}
-	// Out of reach of what ends us, Ctrl-C included.
-	p.reaper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := p.reaper.Start(); err != nil {
-		return fmt.Errorf("start the process that ends daemons: %w", err)
-	}
-	return nil
-}
-
-// Remove ends every process of the Phorge and removes its directory. Its
-// databases go with the server.
-func (p *Phorge) Remove() error {
-	if err := errors.Join(p.reaping.Close(), p.reaper.Wait()); err != nil {
-		return fmt.Errorf("remove the scratch Phorge in %s: %w", p.dir, err)
-	}
-	return nil
-}
-
 // Bin runs a program of Phorge's bin directory and answers what it printed, on
 // stdout and stderr. The error holds it as well.
 func (p *Phorge) Bin(ctx context.Context, name string, args ...string) (string, error) {
@@ -69,7 +29,7 @@ func (p *Phorge) Bin(ctx context.Context, name string, args ...string) (string, 
 // in a transaction of its own as everywhere in Phorge, and answers their ids.
 // Options are those of scheduleTask and may be nil.
 func (p *Phorge) Schedule(ctx context.Context, class string, n int, data, options map[string]any) ([]int64, error) {
-	args := []string{filepath.Join(p.dir, "schedule.php"), p.Root(), class, strconv.Itoa(n)}
+	args := []string{p.script("schedule.php"), p.Root(), class, strconv.Itoa(n)}
 	for _, m := range []map[string]any{data, options} {
 		text := []byte("{}")
 		if m != nil {

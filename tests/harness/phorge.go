@@ -2,11 +2,10 @@ package harness
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,11 +16,11 @@ import (
 // ErrNoPhorge says that there is no Phorge to test against on this machine.
 var ErrNoPhorge = errors.New("no Phorge checkout")
 
-//go:embed php/GantryLiveWorker.php
-var liveWorker []byte
-
-//go:embed php/schedule.php
-var scheduleScript []byte
+// phpFiles are classes, which the scratch Phorge knows besides its own, and
+// scripts, which begin with a small letter.
+//
+//go:embed php
+var phpFiles embed.FS
 
 // LiveWorker is a taskClass that the scratch Phorge knows besides its own. It
 // takes the data of PhabricatorTestWorker, and doWork "yield" with the seconds
@@ -35,8 +34,7 @@ type Phorge struct {
 	server    *MariaDB
 	namespace string
 	dir       string
-	reaper    *exec.Cmd
-	reaping   io.Closer // closing it sets the reaper to work
+	reaper    *reaper
 }
 
 // FindPhorge answers the directories of the installed checkouts: those named by
@@ -82,7 +80,7 @@ func InstallPhorge(server *MariaDB, namespace string) (*Phorge, error) {
 		return nil, fmt.Errorf("make a directory for a scratch Phorge: %w", err)
 	}
 	p := &Phorge{server: server, namespace: namespace, dir: dir}
-	if err := p.startReaper(); err != nil {
+	if p.reaper, err = startReaper(p.instance(), "-l", dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := p.install(phorge, arcanist); err != nil {
@@ -114,14 +112,8 @@ func (p *Phorge) install(phorge, arcanist string) error {
 	if err != nil {
 		return err
 	}
-	for path, content := range map[string][]byte{
-		"phorge/conf/local/local.json":                 config,
-		"phorge/src/extensions/" + LiveWorker + ".php": liveWorker,
-		"schedule.php": scheduleScript,
-	} {
-		if err := os.WriteFile(filepath.Join(p.dir, path), content, 0o644); err != nil {
-			return err
-		}
+	if err := errors.Join(os.WriteFile(p.config(), config, 0o644), p.addFiles()); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -129,19 +121,46 @@ func (p *Phorge) install(phorge, arcanist string) error {
 	return err
 }
 
+func (p *Phorge) addFiles() error {
+	files, err := phpFiles.ReadDir("php")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		content, err := phpFiles.ReadFile("php/" + file.Name())
+		if err != nil {
+			return err
+		}
+		path := p.script(file.Name())
+		if strings.HasPrefix(file.Name(), "Gantry") {
+			path = filepath.Join(p.Root(), "src/extensions", file.Name())
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove ends every process of the Phorge and removes its directory. Its
+// databases go with the server.
+func (p *Phorge) Remove() error { return p.reaper.reap() }
+
 // Root answers the directory of the scratch checkout.
 func (p *Phorge) Root() string { return filepath.Join(p.dir, "phorge") }
 
 // DSN answers a go-sql-driver DSN for the worker database.
 func (p *Phorge) DSN() string { return p.server.DSN(p.namespace + "_worker") }
 
-func (p *Phorge) temp() string     { return filepath.Join(p.dir, "tmp") }
-func (p *Phorge) instance() string { return filepath.Base(p.dir) }
+func (p *Phorge) temp() string              { return filepath.Join(p.dir, "tmp") }
+func (p *Phorge) instance() string          { return filepath.Base(p.dir) }
+func (p *Phorge) config() string            { return filepath.Join(p.Root(), "conf/local/local.json") }
+func (p *Phorge) script(name string) string { return filepath.Join(p.dir, name) }
 
 // Configure sets options of the scratch configuration, as bin/config set does.
 // PHP processes that already run keep the values they started with.
 func (p *Phorge) Configure(options map[string]any) error {
-	path := filepath.Join(p.Root(), "conf/local/local.json")
+	path := p.config()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read the scratch configuration: %w", err)

@@ -1,0 +1,54 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"syscall"
+)
+
+// reap kills every process whose title carries "<prefix> <name>", until there
+// is none, and removes the directory. It waits for the end of its input first:
+// that comes when the owner is removed, and also when whoever made it was
+// killed. So processes that leave their parent never stay behind.
+const reap = `cat >/dev/null
+found=yes
+while test "$found"; do
+  found=
+  for process in /proc/[0-9]*; do
+    case "$(tr '\0' ' ' <$process/cmdline) " in
+    *"$2 $1 "*) kill -9 "${process#/proc/}" && found=yes ;;
+    esac
+  done 2>/dev/null
+done
+rm -rf "$3"`
+
+// reaper ends processes that are not our children.
+type reaper struct {
+	dir   string
+	cmd   *exec.Cmd
+	input io.Closer // closing it sets the reaper to work
+}
+
+func startReaper(name, prefix, dir string) (*reaper, error) {
+	r := &reaper{dir: dir, cmd: exec.Command("sh", "-c", reap, "reaper", name, prefix, dir)}
+	var err error
+	if r.input, err = r.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	// Out of reach of what ends us, Ctrl-C included.
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := r.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the process that ends what was started in %s: %w", dir, err)
+	}
+	return r, nil
+}
+
+// reap ends every process and removes the directory.
+func (r *reaper) reap() error {
+	if err := errors.Join(r.input.Close(), r.cmd.Wait()); err != nil {
+		return fmt.Errorf("end what was started in %s: %w", r.dir, err)
+	}
+	return nil
+}
