@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
+	"github.com/phorge-gantry/gantry/tasks/phorge"
 	"github.com/spf13/pflag"
 )
 
@@ -27,6 +26,19 @@ type config struct {
 	Phorge  string `koanf:"phorge"`
 	Plugins string `koanf:"plugins"`
 
+	PHP            string        `koanf:"php"`
+	Library        string        `koanf:"library"`
+	PHPBinary      string        `koanf:"php_binary"`
+	PHPProcesses   string        `koanf:"php_processes"`
+	PHPPickupDelay time.Duration `koanf:"php_pickup_delay"`
+
+	Conduit             string `koanf:"conduit"`
+	ConduitKeyFile      string `koanf:"conduit_key_file"`
+	ConduitHost         string `koanf:"conduit_host"`
+	ConduitCA           string `koanf:"conduit_ca"`
+	ConduitConnections  int    `koanf:"conduit_connections"`
+	ConduitTasksPerCall int    `koanf:"conduit_tasks_per_call"`
+
 	Slots        int           `koanf:"slots"`
 	Lease        time.Duration `koanf:"lease"`
 	IdlePoll     time.Duration `koanf:"idle_poll"`
@@ -36,6 +48,7 @@ type config struct {
 
 	Classes map[string]classConfig `koanf:"classes"`
 
+	Socket    string `koanf:"socket"`
 	LogLevel  string `koanf:"log_level"`
 	LogFormat string `koanf:"log_format"`
 
@@ -127,56 +140,11 @@ func storeNamed(values map[string]any) []string {
 	return slices.DeleteFunc(slices.Clone(storeSettings), func(name string) bool { return values[name] == nil })
 }
 
-// passwordIn answers the password of a DSN. In one that the driver cannot read
-// it takes user:password@ up to the last @, from the first colon behind the
-// scheme of a URL. Text that is no DSN at all may be all password.
-func passwordIn(dsn string) string {
-	if parsed, err := mysql.ParseDSN(dsn); err == nil {
-		return parsed.Passwd
-	}
-	if scheme, rest, found := strings.Cut(dsn, "://"); found && !strings.ContainsAny(scheme, ":@/") {
-		dsn = rest
-	}
-	at := strings.LastIndexByte(dsn, '@')
-	if at < 0 {
-		if strings.Contains(dsn, "/") {
-			return ""
-		}
-		return dsn
-	}
-	_, password, _ := strings.Cut(dsn[:at], ":")
-	return password
-}
-
-// shownDSN answers of a DSN the user, the address, the database and the names
-// of the parameters: any value may be a secret.
-func shownDSN(dsn string) string {
-	parsed, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return "***"
-	}
-	shown := mysql.NewConfig()
-	shown.User, shown.Net, shown.Addr, shown.DBName = parsed.User, parsed.Net, parsed.Addr, parsed.DBName
-	if parsed.Passwd != "" {
-		shown.Passwd = "***"
-	}
-	// The driver takes the last slash too, and skips what has no =.
-	_, parameters, _ := strings.Cut(dsn[strings.LastIndexByte(dsn, '/'):], "?")
-	text, separator := shown.FormatDSN(), "?"
-	for parameter := range strings.SplitSeq(parameters, "&") {
-		if name, _, found := strings.Cut(parameter, "="); found {
-			text += separator + name + "=***"
-			separator = "&"
-		}
-	}
-	return text
-}
-
 // shown answers the value of a setting as it may be shown to anybody.
 func (c *config) shown(name string) string {
 	value := c.values[name]
 	if dsn, ok := value.(string); ok && name == "dsn" && dsn != "" {
-		return shownDSN(dsn)
+		return phorge.ShowDSN(dsn)
 	}
 	if value == nil {
 		return ""

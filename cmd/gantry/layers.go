@@ -15,6 +15,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/providers/posflag"
 	"github.com/knadh/koanf/v2"
+	"github.com/phorge-gantry/gantry/tasks/phorge"
 	"github.com/spf13/pflag"
 )
 
@@ -54,7 +55,7 @@ func flagLayer(flags *pflag.FlagSet) (layer, error) {
 		return name, posflag.FlagVal(flags, f)
 	}), nil)
 	l := layer{"command line", func(s setting) string { return "--" + s.flag() }, k.Raw()}
-	if dsn, ok := l.values["dsn"].(string); ok && passwordIn(dsn) != "" {
+	if dsn, ok := l.values["dsn"].(string); ok && phorge.PasswordIn(dsn) != "" {
 		return l, errors.New("--dsn holds a password, which everyone on this machine can read in the list of processes: " +
 			"set GANTRY_DSN, or dsn in the configuration file, or name a file that holds it with --dsn-file, " +
 			"or use the credentials of a Phorge with --phorge")
@@ -88,7 +89,7 @@ func fileLayer(named, fallback string) (l layer, warnings []string, err error) {
 			l.values[s.name] = filepath.Join(filepath.Dir(name), value)
 		}
 	}
-	if dsn, ok := l.values["dsn"].(string); ok && passwordIn(dsn) != "" {
+	if dsn, ok := l.values["dsn"].(string); ok && phorge.PasswordIn(dsn) != "" {
 		warnings = warnIfPublic(name)
 	}
 	return l, warnings, nil
