@@ -21,6 +21,8 @@ func TestBadConfigurationsAreRefusedByName(t *testing.T) {
 		{Config{Store: store, Classes: good, LeaseTime: time.Millisecond}, "LeaseTime is 1ms"},
 		{Config{Store: store, Classes: map[string]Class{"A": {}}}, `class "A": it has no executor`},
 		{Config{Store: store, Classes: map[string]Class{"A": {Executor: &worker{}, Deadline: -1}}}, "Deadline is -1ns"},
+		{Config{Store: store, Others: &Class{}}, "the other classes: it has no executor"},
+		{Config{Store: store, Others: &Class{Executor: &worker{}, Limit: &Limit{}}}, "its limit does not say how many slots"},
 	} {
 		if _, err := New(c.config); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("New answers %v, want it to say %q", err, c.says)

@@ -269,7 +269,11 @@ func TestFiftyStartsAndStopsLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		queued += len(news)
-		r, err := New(Config{Store: store, Classes: only("A", w)})
+		c := Config{Store: store, Classes: only("A", w)}
+		if round%3 == 0 {
+			c.Classes, c.Others = nil, &Class{Executor: w, Limit: slots(8)}
+		}
+		r, err := New(c)
 		if err != nil {
 			t.Fatal(err)
 		}
