@@ -78,7 +78,7 @@ beside or instead of the taskmaster daemons. Phorge needs no patch.
   gantry tasks list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.configCommand(), a.versionCommand())
+	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.keysCommand(), a.configCommand(), a.versionCommand())
 	root.Version = readVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlag)

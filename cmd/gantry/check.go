@@ -53,7 +53,7 @@ of them decides.
 		if value == "" {
 			value = "none"
 		}
-		fmt.Fprintf(&b, "  %-14s %s (default %s)\n", s.name, strings.ReplaceAll(s.usage, "`", ""), value)
+		fmt.Fprintf(&b, "  %-22s %s (default %s)\n", s.name, strings.ReplaceAll(s.usage, "`", ""), value)
 	}
 	b.WriteString(`
 The file can also hold settings of single classes, which go over those of the

@@ -90,7 +90,10 @@ func loadConfig(flags *pflag.FlagSet, environ []string, fallback string) (*confi
 	}
 	c.warnings = warnings
 	if c.DSNFile != "" {
-		c.warnings = append(c.warnings, warnIfPublic(c.DSNFile)...)
+		c.warnings = append(c.warnings, warnIfPublic(c.DSNFile, "a password")...)
+	}
+	if c.ConduitKeyFile != "" {
+		c.warnings = append(c.warnings, warnIfPublic(c.ConduitKeyFile, "a key")...)
 	}
 	return c, nil
 }

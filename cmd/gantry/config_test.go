@@ -73,6 +73,18 @@ func TestEverySettingReachesItsField(t *testing.T) {
 	content := `
 dsn: u@/ns_worker
 plugins: /p.yaml
+php: pool
+library: /l
+php_binary: php8.2
+php_processes: 6
+php_pickup_delay: 1s
+conduit: https://phorge.example.com/
+conduit_key_file: /k.json
+conduit_host: phorge
+conduit_ca: /ca.pem
+conduit_connections: 5
+conduit_tasks_per_call: 7
+socket: /s
 slots: "3"
 lease: 10s
 idle_poll: 20ms
@@ -91,7 +103,10 @@ classes:
   Other: {}
 `
 	want := &config{
-		DSN: "u@/ns_worker", Plugins: "/p.yaml", Slots: 3, Lease: 10 * time.Second,
+		DSN: "u@/ns_worker", Plugins: "/p.yaml",
+		PHP: "pool", Library: "/l", PHPBinary: "php8.2", PHPProcesses: "6", PHPPickupDelay: time.Second,
+		Conduit: "https://phorge.example.com/", ConduitKeyFile: "/k.json", ConduitHost: "phorge", ConduitCA: "/ca.pem",
+		ConduitConnections: 5, ConduitTasksPerCall: 7, Socket: "/s", Slots: 3, Lease: 10 * time.Second,
 		IdlePoll: 20 * time.Millisecond, DrainTimeout: 5 * time.Second, MaxCrashes: 4,
 		PickupDelay: time.Second, LogLevel: "debug", LogFormat: "json",
 		Classes: map[string]classConfig{
@@ -172,6 +187,11 @@ func TestAConfigurationThatIsWrongSaysWhat(t *testing.T) {
 		{name: "duration without a unit", file: "lease: 60", want: []string{`lease: "60" must be a duration with its unit`}},
 		{name: "duration too short", args: []string{"--lease=10ms"}, want: []string{"command line: --lease: 10ms must be at least 1s"}},
 		{name: "word that is not offered", file: "log_level: loud", want: []string{`log_level: "loud" must be one of debug, info, warn, error`}},
+		{name: "processes in words", file: "php_processes: some", want: []string{`php_processes: "some" must be a whole number, or two as 1..4`}},
+		{name: "no process", file: "php_processes: 0", want: []string{`php_processes: "0" must be at least 1`}},
+		{name: "processes that shrink", file: "php_processes: 4..1", want: []string{`"4..1" must be at least 1, and the second number not below the first`}},
+		{name: "a Conduit that is no URL", file: "conduit: phorge.example.com", want: []string{"conduit: must be a URL such as https://phorge.example.com/"}},
+		{name: "a Conduit with a user", file: "conduit: https://u:p@phorge.example.com", want: []string{"conduit: must not hold a user or a password"}},
 		{name: "map for text", file: "plugins: {a: b}", want: []string{"plugins: must be text"}},
 		{name: "classes that is no map", file: "classes: [a]", want: []string{"classes must hold names of classes"}},
 		{name: "class that is no map", file: "classes: {Foo: 3}", want: []string{"classes.Foo must hold names of settings"}},
@@ -208,6 +228,7 @@ func TestAPasswordIsNeverRepeated(t *testing.T) {
 		{name: "under a misspelt variable", environ: []string{"GANTRY_DNS=" + dsn}},
 		{name: "in a list", file: "dsn: [\"" + dsn + "\"]"},
 		{name: "as the whole file", file: dsn},
+		{name: "in a URL", file: "conduit: https://u:" + password + "@h/"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := load(t, c.file, c.environ, c.args)
@@ -257,5 +278,17 @@ func TestAPublicFileWithAPasswordIsWarnedOf(t *testing.T) {
 	got, err := load(t, "", []string{"GANTRY_DSN_FILE=" + writeFile(t, "dsn", "u:p@/ns_worker", 0o644)}, nil)
 	if err != nil || len(got.warnings) != 1 {
 		t.Errorf("a public dsn_file: warnings %q, %v", got.warnings, err)
+	}
+	got, err = load(t, "conduit_key_file: "+writeFile(t, "keys.json", "{}", 0o644), nil, nil)
+	if err != nil || len(got.warnings) != 1 {
+		t.Errorf("a public file of keys: warnings %q, %v", got.warnings, err)
+	}
+}
+
+func TestTheNumberOfProcessesIsOneOrARange(t *testing.T) {
+	for text, want := range map[string][2]int{"3": {3, 3}, "1..4": {1, 4}, " 2 .. 2 ": {2, 2}} {
+		if least, most, err := parseProcesses(text); err != nil || [2]int{least, most} != want {
+			t.Errorf("%q is %d to %d, %v", text, least, most, err)
+		}
 	}
 }

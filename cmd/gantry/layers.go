@@ -90,19 +90,19 @@ func fileLayer(named, fallback string) (l layer, warnings []string, err error) {
 		}
 	}
 	if dsn, ok := l.values["dsn"].(string); ok && phorge.PasswordIn(dsn) != "" {
-		warnings = warnIfPublic(name)
+		warnings = warnIfPublic(name, "a password")
 	}
 	return l, warnings, nil
 }
 
-// warnIfPublic answers a warning when everybody may read a file, which is one
-// that passwords are in.
-func warnIfPublic(name string) []string {
+// warnIfPublic answers a warning when everybody may read a file that a secret
+// is in.
+func warnIfPublic(name, secret string) []string {
 	info, err := os.Stat(name)
 	if err != nil || info.Mode().Perm()&0o004 == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is where a password is and everybody on this machine may read it: chmod o-rwx %s", name, name)}
+	return []string{fmt.Sprintf("%s is where %s is and everybody on this machine may read it: chmod o-rwx %s", name, secret, name)}
 }
 
 // checked answers the values in the types of their settings, or one error that

@@ -13,7 +13,11 @@ import (
 )
 
 // runSettings are the settings that only run uses, and config check checks.
-var runSettings = []string{"plugins", "slots", "lease", "idle_poll", "drain_timeout", "max_crashes", "pickup_delay"}
+var runSettings = []string{
+	"plugins", "php", "library", "php_binary", "php_processes", "php_pickup_delay",
+	"conduit", "conduit_key_file", "conduit_host", "conduit_ca", "conduit_connections", "conduit_tasks_per_call",
+	"slots", "lease", "idle_poll", "drain_timeout", "max_crashes", "pickup_delay", "socket",
+}
 
 func (a *app) runCommand() *cobra.Command {
 	var untilEmpty bool

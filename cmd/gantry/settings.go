@@ -20,6 +20,7 @@ type setting struct {
 	least any      // the smallest number or duration allowed, nil for text
 	oneOf []string // the words allowed, nil for any text
 	path  bool     // a relative path in the file starts at the file
+	valid func(text string) error
 	usage string
 }
 
@@ -31,13 +32,27 @@ var settings = []setting{
 	{name: "phorge", value: "", path: true, usage: "`directory` of a Phorge; the database is the one in its conf/local/local.json"},
 	{name: "plugins", value: "", path: true, usage: "`file` that is the manifest of the handler binaries, plugins.yaml"},
 
-	{name: "slots", value: runtime.DefaultSlots, least: 1, usage: "`number` of tasks that run at the same time"},
+	{name: "php", value: "auto", oneOf: []string{"auto", "pool", "conduit", "off"}, usage: "what runs the classes without a plugin: `pool` (PHP processes here), conduit (worker.execute of a Phorge elsewhere), off (nothing), or auto, which is conduit where conduit is set, and pool where phorge is set and loads Gantry's library"},
+	{name: "library", value: "", path: true, usage: "`directory` of Gantry's PHP library, its php/src; without it, the one in load-libraries of the Phorge"},
+	{name: "php_binary", value: "php", usage: "`program` that is the PHP command line interpreter"},
+	{name: "php_processes", value: "1..4", valid: validProcesses, usage: "`number` of PHP processes of the pool, or least..most, which follows the demand; the default is as many as phd.taskmasters"},
+	{name: "php_pickup_delay", value: 200 * time.Millisecond, least: time.Duration(0), usage: "age below which a task for PHP is left alone: Phorge can queue a task before it commits what the task is about"},
+
+	{name: "conduit", value: "", valid: validURL, usage: "`URL` of a Phorge whose worker.execute runs the classes without a plugin"},
+	{name: "conduit_key_file", value: "", path: true, usage: "`file` with the keys that sign its calls, which gantry keys new writes"},
+	{name: "conduit_host", value: "", usage: "`name` of the Phorge, where it is not the one in the URL"},
+	{name: "conduit_ca", value: "", path: true, usage: "`file` with the certificates of authorities that are trusted instead of the system's"},
+	{name: "conduit_connections", value: 4, least: 1, usage: "`number` of calls that run at the same time"},
+	{name: "conduit_tasks_per_call", value: 20, least: 1, usage: "`number` of tasks in a call, at most; the Phorge takes up to 64"},
+
+	{name: "slots", value: runtime.DefaultSlots, least: 1, usage: "`number` of tasks that run at the same time, without those in PHP"},
 	{name: "lease", value: runtime.DefaultLeaseTime, least: time.Second, usage: "how long a lease lasts before it must be renewed; the work of a dead host resumes after it"},
 	{name: "idle_poll", value: runtime.DefaultIdlePoll, least: time.Millisecond, usage: "longest pause between two looks at an empty queue"},
 	{name: "drain_timeout", value: runtime.DefaultDrainTimeout, least: time.Millisecond, usage: "how long a stop waits for running tasks before it cancels them and gives them back"},
 	{name: "max_crashes", value: runtime.DefaultMaxCrashes, least: 1, usage: "`number` of times a task may take down what runs it before it is archived as failed"},
 	{name: "pickup_delay", value: time.Duration(0), least: time.Duration(0), usage: "age below which a task is left alone"},
 
+	{name: "socket", value: "", path: true, usage: "`file` that is the socket on which gantry run answers how it is, for gantry pool status"},
 	{name: "log_level", value: "info", oneOf: []string{"debug", "info", "warn", "error"}, usage: "least `level` that is logged: debug, info, warn or error"},
 	{name: "log_format", value: "auto", oneOf: []string{"auto", "json", "console"}, usage: "`format` of the log: json, console, or auto, which is console on a terminal and json elsewhere"},
 }
@@ -96,8 +111,16 @@ func (s setting) parse(raw any) (value any, err error) {
 
 func (s setting) parseText(raw any) (string, error) {
 	text, ok := raw.(string)
+	if n, isNumber := raw.(int); isNumber && s.valid != nil {
+		text, ok = strconv.Itoa(n), true
+	}
 	if !ok {
 		return "", fmt.Errorf("must be text")
+	}
+	if s.valid != nil {
+		if err := s.valid(text); err != nil {
+			return "", err
+		}
 	}
 	if s.oneOf != nil && !slices.Contains(s.oneOf, text) {
 		return "", fmt.Errorf("%q must be one of %s", text, strings.Join(s.oneOf, ", "))

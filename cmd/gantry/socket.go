@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// serveStatus answers on the socket how a running Gantry is, until stop is
+// called: /readyz with 200 or 503 and why, /status with a document. Only the
+// user who runs it may connect, and root.
+func serveStatus(path string, ready func() error, status func() any) (stop func(), err error) {
+	listener, err := listen(path)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(status()) // whoever asked has gone
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener) // ends when it is closed
+	}()
+	return func() {
+		os.Remove(path)
+		server.Close()
+		<-served
+	}, nil
+}
+
+// listen listens on a socket in the file system. One that nobody listens on any
+// more is replaced. It is made under another name, so that nobody can connect
+// before its permissions are right.
+func listen(path string) (net.Listener, error) {
+	switch c, err := net.Dial("unix", path); {
+	case err == nil:
+		c.Close()
+		return nil, errors.New("another Gantry answers on it: stop that one, or give this one a socket of its own")
+	default:
+		if info, err := os.Stat(path); err == nil && info.Mode().Type() != os.ModeSocket {
+			return nil, errors.New("the file is there and is no socket: name another, or remove it")
+		}
+	}
+	draft := filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: draft, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(draft, 0o600), os.Rename(draft, path)); err != nil {
+		return nil, errors.Join(err, listener.Close(), os.Remove(draft))
+	}
+	return listener, nil
+}
+
+// askStatus reads the status of the Gantry that listens on a socket.
+func askStatus(ctx context.Context, path string, into any) error {
+	code, body, err := ask(ctx, path, "/status")
+	if err != nil {
+		return err
+	}
+	if code != http.StatusOK {
+		return fmt.Errorf("the Gantry on %s answers %d: %.200s", path, code, body)
+	}
+	return json.Unmarshal(body, into)
+}
+
+// ask makes a request on a socket.
+func ask(ctx context.Context, path, page string) (code int, body []byte, err error) {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		},
+		DisableKeepAlives: true,
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://gantry"+page, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	response, err := client.Do(request)
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return 0, nil, fmt.Errorf("no Gantry listens on %s: is `gantry run` there, with this socket?", path)
+	case err != nil:
+		return 0, nil, fmt.Errorf("ask the Gantry on %s: %w", path, err)
+	}
+	defer response.Body.Close()
+	body, err = io.ReadAll(response.Body)
+	return response.StatusCode, body, err
+}
