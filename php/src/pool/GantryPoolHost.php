@@ -1,0 +1,143 @@
+<?php
+
+/**
+ * Executes one task after another for the pool that started it.
+ *
+ * Only the channel carries answers: what a task prints is log. The process
+ * says when it wants to be replaced and goes on until the pool has closed the
+ * channel, so that no task is ever cut short to recycle it.
+ */
+final class GantryPoolHost extends Phobject {
+
+  const PROTOCOL = 1;
+
+  private $channel;
+  private $engine;
+  private $lifetime;
+  private $isInterrupted = false;
+  private $isEndKnown = false;
+
+  public function __construct(GantryPoolChannel $channel) {
+    $this->channel = $channel;
+    $this->engine = new GantryTaskEngine();
+    $this->lifetime = new GantryPoolLifetime();
+  }
+
+  public function run() {
+    pcntl_signal(SIGINT, array($this, 'onGracefulSignal'));
+    $this->channel->writeFrame($this->newReadyFrame());
+
+    while (!$this->isInterrupted) {
+      if ($this->channel->waitForFrame(1)) {
+        $frame = $this->channel->readFrame();
+        if (!$frame) {
+          return;
+        }
+        $this->channel->writeFrame($this->executeRequest($frame));
+        PhabricatorCaches::destroyRequestCache();
+      } else {
+        $this->announceEnd();
+      }
+      LiskDAO::closeInactiveConnections(60);
+    }
+  }
+
+  private function announceEnd() {
+    $end = $this->lifetime->getEnd();
+    if ($end !== '' && !$this->isEndKnown) {
+      $this->isEndKnown = true;
+      $this->channel->writeFrame(
+        array(
+          'type' => 'leaving',
+          'reason' => $end,
+        ));
+    }
+  }
+
+  /**
+   * Finish the task, then exit, as daemons do at SIGINT. SIGTERM is left to
+   * @{class:PhutilSignalRouter}, which exits at once.
+   */
+  public function onGracefulSignal($signo) {
+    $this->isInterrupted = true;
+  }
+
+  private function executeRequest(array $frame) {
+    list($header, $data) = $frame;
+    $request = $header['request'];
+
+    $outcome = $this->engine->executeTask(
+      self::newTask($header['task'], $data),
+      function($seconds) use ($request) {
+        $this->awaitLease($request, $seconds);
+      });
+    $this->lifetime->countTask(
+      $outcome->getUncaught(),
+      GantryTaskRemains::clear());
+
+    $end = $this->lifetime->getEnd();
+    $this->isEndKnown = ($end !== '');
+
+    return array(
+      'type' => 'outcome',
+      'request' => $request,
+      'outcome' => $outcome->toDictionary(),
+      'leaving' => $end,
+      'memory' => memory_get_usage(true),
+    );
+  }
+
+  /**
+   * A class that requires a lease runs when it has that lease, and not at all
+   * when the pool has gone meanwhile.
+   */
+  private function awaitLease($request, $seconds) {
+    $this->channel->writeFrame(
+      array(
+        'type' => 'started',
+        'request' => $request,
+        'lease' => $seconds,
+      ));
+
+    $frame = $this->channel->readFrame();
+    if (!$frame) {
+      exit(0);
+    }
+  }
+
+  /**
+   * The task as @{class:PhabricatorWorkerLeaseQuery} gives it to a taskmaster:
+   * what comes from MySQL are strings, and data that is no JSON is null, as are
+   * an empty string and "0".
+   */
+  public static function newTask(array $columns, $data) {
+    foreach ($columns as $column => $value) {
+      if ($value !== null) {
+        $columns[$column] = (string)$value;
+      }
+    }
+
+    return id(new PhabricatorWorkerActiveTask())
+      ->loadFromArray($columns)
+      ->setData($data ? json_decode($data, true) : null);
+  }
+
+  private function newReadyFrame() {
+    $classes = id(new PhutilSymbolLoader())
+      ->setAncestorClass(PhabricatorWorker::class)
+      ->setConcreteOnly(true)
+      ->selectAndLoadSymbols();
+
+    return array(
+      'type' => 'ready',
+      'protocol' => self::PROTOCOL,
+      'pid' => getmypid(),
+      'phorge' => GantryPhorgeVersion::getVersion(),
+      'php' => phpversion(),
+      'namespace' => PhabricatorLiskDAO::getStorageNamespace(),
+      'readOnly' => PhabricatorEnv::isReadOnly(),
+      'classes' => array_values(ipull($classes, 'name')),
+    );
+  }
+
+}

@@ -1,0 +1,67 @@
+<?php
+
+/**
+ * What a task left behind in a process that outlives it. Phorge's workers
+ * clear up for themselves after an exception, and most of them do not after an
+ * error.
+ */
+final class GantryTaskRemains extends Phobject {
+
+  /**
+   * @return bool Whether something was left that casts doubt on the process.
+   */
+  public static function clear() {
+    try {
+      PhabricatorWorker::setRunAllTasksInProcess(false);
+      self::flushOutput();
+      PhutilLock::unlockAll();
+      return self::closeTransactions();
+    } catch (Throwable $ex) {
+      phlog($ex);
+      return true;
+    }
+  }
+
+  private static function flushOutput() {
+    while (ob_get_level() > 0) {
+      ob_end_flush();
+    }
+  }
+
+  /**
+   * What is still open must not be committed, or rolled back, by the next task
+   * that uses the connection. Nothing public tells which connections there are.
+   */
+  private static function closeTransactions() {
+    $read = function() {
+      return self::$connections;
+    };
+    $connections = call_user_func(Closure::bind($read, null, LiskDAO::class));
+
+    $is_clean = true;
+    foreach ($connections as $connection) {
+      while ($connection->isInsideTransaction()) {
+        $is_clean = false;
+        $connection->killTransaction();
+      }
+      while ($connection->isReadLocking()) {
+        $is_clean = false;
+        $connection->endReadLocking();
+      }
+      while ($connection->isWriteLocking()) {
+        $is_clean = false;
+        $connection->endWriteLocking();
+      }
+    }
+
+    if (!$is_clean) {
+      LiskDAO::closeAllConnections();
+      phlog(
+        pht(
+          'The task left a transaction or a row lock open. It was rolled back.'));
+    }
+
+    return !$is_clean;
+  }
+
+}
