@@ -1,6 +1,7 @@
 // Command demo shows the main job on a private MariaDB that it starts itself
 // and removes again: tasks are queued, leased by `gantry run`, executed in a
-// handler binary and archived, and each step says who did it.
+// handler binary and archived, and each step says who did it. With --keep the
+// queue stays, to be played with, until a signal comes.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,15 +44,17 @@ var chosen = []struct{ class, data, why string }{
 }
 
 func main() {
+	keep := flag.Bool("keep", false, "keep the queue until Ctrl-C and say how to reach it")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := show(ctx); err != nil {
+	if err := show(ctx, *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func show(ctx context.Context) (err error) {
+func show(ctx context.Context, keep bool) (err error) {
 	dir, err := os.MkdirTemp("", "gantry-demo-")
 	if err != nil {
 		return err
@@ -74,7 +78,13 @@ func show(ctx context.Context) (err error) {
 	if err := os.WriteFile(d.manifest(), []byte(manifest), 0o600); err != nil {
 		return err
 	}
-	return d.run()
+	if err := d.run(); err != nil || !keep {
+		return err
+	}
+	fmt.Printf("\nThis queue is yours until Ctrl-C. In another shell:\n\n    export PATH=%s:$PATH GANTRY_DSN='%s' GANTRY_PLUGINS=%s\n    gantry tasks list\n",
+		d.dir, d.dsn, d.manifest())
+	<-ctx.Done()
+	return nil
 }
 
 type demo struct {
