@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -178,18 +179,25 @@ func (p *Phorge) Configure(options map[string]any) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// Reset empties the worker tables and forgets the executions. The id counter
-// goes on. Nothing may be working on the queue.
+// Reset empties the worker tables and forgets the executions and the mails. The
+// id counter goes on. Nothing may be working on the queue.
 func (p *Phorge) Reset() error {
 	err := p.server.exec(context.Background(), p.namespace+"_worker",
 		"TRUNCATE worker_activetask; TRUNCATE worker_archivetask; TRUNCATE worker_taskdata")
-	if rm := os.Remove(p.executions()); !errors.Is(rm, os.ErrNotExist) {
-		err = errors.Join(err, rm)
-	}
-	if err != nil {
+	if err := errors.Join(err, p.forget()); err != nil {
 		return fmt.Errorf("reset the scratch Phorge: %w", err)
 	}
 	return nil
+}
+
+// forget removes what PHP recorded.
+func (p *Phorge) forget() (err error) {
+	for _, file := range []string{p.executions(), p.mails()} {
+		if rm := os.Remove(file); !errors.Is(rm, os.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
+	}
+	return err
 }
 
 // Execution is one run of a LiveWorker task by a PHP process.
@@ -216,4 +224,15 @@ func (p *Phorge) Executions() ([]Execution, error) {
 	return all, nil
 }
 
+// Mails answers the mails that were delivered since the last Reset or Restore,
+// as JSON objects.
+func (p *Phorge) Mails() ([]string, error) {
+	text, err := os.ReadFile(p.mails())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read the mails: %w", err)
+	}
+	return slices.Collect(strings.Lines(string(text))), nil
+}
+
 func (p *Phorge) executions() string { return filepath.Join(p.Root(), "executions") }
+func (p *Phorge) mails() string      { return filepath.Join(p.Root(), "mails") }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,15 @@ var shared struct {
 	server     *MariaDB
 	err        error
 	namespaces int
+	ends       []func() error
+}
+
+// AtEnd has something done when the tests of this binary are over, before what
+// they shared ends.
+func AtEnd(f func() error) {
+	shared.Lock()
+	defer shared.Unlock()
+	shared.ends = append(shared.ends, f)
 }
 
 // Main is the body of a TestMain. It runs the tests, ends what they shared and
@@ -32,7 +42,11 @@ var shared struct {
 func Main(m *testing.M) {
 	shared.main = true
 	code := m.Run()
-	err := endLive()
+	var err error
+	for _, end := range slices.Backward(shared.ends) {
+		err = errors.Join(err, end())
+	}
+	err = errors.Join(err, endLive())
 	if shared.server != nil {
 		err = errors.Join(err, shared.server.Stop())
 	}

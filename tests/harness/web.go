@@ -87,8 +87,6 @@ decorate_workers_output = no
 clear_env = no
 php_admin_flag[log_errors] = on
 php_admin_value[error_log] = {{.Dir}}/php.log
-php_admin_value[opcache.enable] = 1
-php_admin_value[opcache.validate_timestamps] = 1
 `))
 
 // One process, so that nothing is left when it is killed. Bodies travel as they
