@@ -1,0 +1,232 @@
+package conduit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// taskRef names a task to worker.execute, which reads all else from the row.
+type taskRef struct {
+	ID         int64  `json:"id"`
+	TaskClass  string `json:"taskClass"`
+	LeaseOwner string `json:"leaseOwner"`
+}
+
+// notAllowed is the code of a task whose class is not in gantry.task-classes.
+const notAllowed = "class-not-allowed"
+
+// call is one worker.execute, from when it is sent until the outcome of each of
+// its tasks is known.
+type call struct {
+	*Executor
+	open  []*job // whose outcomes are not known
+	began time.Time
+
+	ended   bool // its run was answered, or its connection is gone
+	refused bool // as a whole, unless an earlier copy of it was let in
+
+	// quiet is since when no receipt says running after the run has ended.
+	quiet time.Time
+
+	after time.Duration // how long the server wants to be left alone
+}
+
+func newCall(e *Executor, jobs []*job) *call {
+	return &call{Executor: e, open: jobs, began: time.Now()}
+}
+
+// settle executes the jobs and answers each.
+func (c *call) settle() {
+	ctx, cancel := context.WithCancel(c.life)
+	defer cancel() // of a run that hangs although everything is known
+	ran := make(chan error, 1)
+	var found receipts
+	asked := c.refs()
+	c.running.Go(func() {
+		var err error
+		found, err = c.client.execute(ctx, "run", asked)
+		ran <- err
+	})
+	pause := c.config.times.lookup
+	next := time.NewTimer(c.config.times.silence)
+	defer next.Stop()
+	for len(c.open) > 0 {
+		select {
+		case <-c.life.Done():
+			c.leave()
+		case err := <-ran:
+			c.ended = true
+			c.answered(found, err)
+			pause = c.config.times.lookup
+			next.Reset(min(c.after, c.config.times.pauseMost))
+		case <-next.C:
+			c.lookup(ctx)
+			next.Reset(jittered(max(pause, min(c.after, c.config.times.pauseMost))))
+			pause = min(2*pause, c.config.times.lookupMost)
+		}
+	}
+}
+
+// refs names the open tasks.
+func (c *call) refs() []taskRef {
+	refs := make([]taskRef, len(c.open))
+	for i, j := range c.open {
+		refs[i] = j.ref()
+	}
+	return refs
+}
+
+func (j *job) ref() taskRef {
+	return taskRef{ID: j.task.ID, TaskClass: j.task.Class, LeaseOwner: j.task.Lease.Owner}
+}
+
+// answered reads what came of the run.
+func (c *call) answered(found receipts, err error) {
+	failed := c.note(err)
+	switch {
+	case failed == nil:
+		if err == nil {
+			c.health.worked()
+		}
+		c.read(found, false)
+	case failed.code == credential:
+		// A proxy may have sent the request twice, and what was refused is the
+		// second copy, for its nonce.
+		c.refused = true
+	case failed.unbegun:
+		c.release(failed)
+	}
+}
+
+// lookup asks for the receipts of the open tasks.
+func (c *call) lookup(ctx context.Context) {
+	found, err := c.client.execute(ctx, "lookup", c.refs())
+	failed := c.note(err)
+	switch {
+	case failed == nil:
+		c.read(found, c.settledAbsent(found))
+	case c.refused && failed.unbegun:
+		c.release(failed)
+	}
+}
+
+// note tells the health what went wrong with a request. It answers nil when
+// there are receipts nevertheless.
+func (c *call) note(err error) *failure {
+	c.after = 0
+	if err == nil {
+		return nil
+	}
+	var failed *failure
+	errors.As(err, &failed)
+	if c.life.Err() == nil {
+		c.health.failed(err)
+	}
+	if failed != nil {
+		c.after = failed.after
+	}
+	return failed
+}
+
+// settledAbsent reports whether tasks whose receipts are absent cannot be begun
+// any more. They can while the run may be let in, and while it is at work on
+// another of its tasks.
+func (c *call) settledAbsent(found receipts) bool {
+	now := time.Now()
+	alive := slices.ContainsFunc(c.open, func(j *job) bool {
+		r := found[j.ref()]
+		return r == nil || r.State == stateRunning
+	})
+	switch {
+	case alive, !c.ended && now.Sub(c.began) < c.config.times.stale:
+		c.quiet = time.Time{}
+		return false
+	case c.quiet.IsZero():
+		c.quiet = now
+	}
+	return now.Sub(c.quiet) >= c.config.times.settled
+}
+
+// read answers the jobs whose receipts say how they ended.
+func (c *call) read(found receipts, absentIsFinal bool) {
+	var open []*job
+	for _, j := range c.open {
+		r := found[j.ref()]
+		if r == nil || r.State == stateRunning || r.State == stateAbsent && !absentIsFinal {
+			open = append(open, j)
+			continue
+		}
+		j.done <- c.outcome(j.task, r)
+	}
+	c.open = open
+}
+
+// outcome answers what a receipt that is final says.
+func (c *call) outcome(task tasks.Task, r *receipt) tasks.Outcome {
+	switch r.State {
+	case stateAbsent:
+		return tasks.Outcome{Kind: tasks.Released, Reason: "Phorge did not begin it"}
+	case stateDead:
+		return tasks.Outcome{Kind: tasks.Crashed, Wait: tasks.DefaultWait, Category: "crash",
+			Reason: fmt.Sprintf("the PHP process that ran task %d (%s) died with it", task.ID, task.Class)}
+	case stateRefused:
+		if r.Code == notAllowed {
+			c.health.disallow(task.Class)
+		}
+		return refusal(task, r)
+	}
+	outcome, err := parseOutcome(r.Outcome)
+	if err != nil { // its receipt will never say anything else
+		return tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Category: "protocol",
+			Reason: fmt.Sprintf("PHP ran task %d (%s), but its outcome cannot be read: %v", task.ID, task.Class, err)}
+	}
+	c.learn(task.Class, outcome.Duration)
+	return outcome
+}
+
+// refusal answers the outcome of a task that Phorge will not run as things are.
+func refusal(task tasks.Task, r *receipt) tasks.Outcome {
+	switch r.Code {
+	case "not-leased":
+		// Somebody else has the task, or it is archived: then settling this
+		// finds the lease lost. Or the lease was swept and nobody took it: then
+		// the task returns to its place, and no crash is counted for it.
+		return tasks.Outcome{Kind: tasks.Released, Reason: "Phorge found its lease ended"}
+	case "not-a-worker": // as PhabricatorWorkerActiveTask::executeTask
+		return tasks.Outcome{Kind: tasks.Failed, Category: r.Code,
+			Reason: fmt.Sprintf("class %s is not a PhabricatorWorker: %.300s", task.Class, r.Reason)}
+	case notAllowed:
+		return tasks.Outcome{Kind: tasks.Declined,
+			Reason: fmt.Sprintf("class %s is not in Phorge's gantry.task-classes; add it there, spelled exactly so", task.Class)}
+	}
+	return tasks.Outcome{Kind: tasks.Declined,
+		Reason: fmt.Sprintf("Phorge refused class %s: %.64s: %.300s", task.Class, r.Code, r.Reason)}
+}
+
+// release gives every open task back to its place: nothing of it was begun.
+func (c *call) release(why error) {
+	for _, j := range c.open {
+		j.done <- tasks.Outcome{Kind: tasks.Released, Reason: why.Error()}
+	}
+	c.open = nil
+}
+
+// leave gives up on the open tasks.
+func (c *call) leave() {
+	for _, j := range c.open {
+		j.done <- tasks.Outcome{Kind: tasks.Lost,
+			Reason: "Gantry stopped while PHP ran it or may have run it; its lease ends by itself"}
+	}
+	c.open = nil
+}
+
+// jittered answers a pause that is up to a quarter longer or shorter.
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
+}
