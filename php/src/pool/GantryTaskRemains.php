@@ -8,12 +8,13 @@
 final class GantryTaskRemains extends Phobject {
 
   /**
+   * @param int $output_level Buffers of output that are not the task's.
    * @return bool Whether something was left that casts doubt on the process.
    */
-  public static function clear() {
+  public static function clear($output_level = 0) {
     try {
       PhabricatorWorker::setRunAllTasksInProcess(false);
-      self::flushOutput();
+      self::flushOutput($output_level);
       PhutilLock::unlockAll();
       return self::closeTransactions();
     } catch (Throwable $ex) {
@@ -22,8 +23,8 @@ final class GantryTaskRemains extends Phobject {
     }
   }
 
-  private static function flushOutput() {
-    while (ob_get_level() > 0) {
+  private static function flushOutput($output_level) {
+    while (ob_get_level() > $output_level) {
       ob_end_flush();
     }
   }
