@@ -26,6 +26,10 @@ type Site struct {
 
 	// ReadOnly is cluster.read-only: nothing may be leased or changed.
 	ReadOnly bool
+
+	// Libraries is load-libraries: the directories of the PHP libraries that the
+	// Phorge loads besides its own.
+	Libraries []string
 }
 
 // siteConfig is what matters here of conf/local/local.json. PHP takes numbers
@@ -38,6 +42,7 @@ type siteConfig struct {
 	Namespace string       `json:"storage.default-namespace"`
 	ReadOnly  bool         `json:"cluster.read-only"`
 	Databases []siteServer `json:"cluster.databases"`
+	Libraries []string     `json:"load-libraries"`
 }
 
 // siteServer is an entry of cluster.databases, as PhabricatorDatabaseRefParser
@@ -83,7 +88,20 @@ func ReadPhorge(dir string) (Site, error) {
 	if err != nil {
 		return Site{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return Site{DSN: cfg.FormatDSN(), Namespace: c.Namespace, ReadOnly: c.ReadOnly}, nil
+	return Site{DSN: cfg.FormatDSN(), Namespace: c.Namespace, ReadOnly: c.ReadOnly, Libraries: c.libraries(dir)}, nil
+}
+
+// libraries answers load-libraries as PHP finds them: what is relative, beside
+// the Phorge, which is where its init script points include_path.
+func (c siteConfig) libraries(dir string) []string {
+	var found []string
+	for _, library := range c.Libraries {
+		if !filepath.IsAbs(library) {
+			library = filepath.Join(dir, "..", library)
+		}
+		found = append(found, library)
+	}
+	return found
 }
 
 // environment answers the PHP configuration a Phorge uses, as

@@ -3,6 +3,7 @@ package phorge
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,4 +155,12 @@ func TestReadPhorgeRefusesWhatItCannotRead(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+func TestReadPhorgeFindsTheLibraries(t *testing.T) {
+	dir := phorgeDir(t, map[string]string{"local.json": `{"load-libraries": ["/srv/ours/src", "gantry/php/src"]}`})
+	site, err := ReadPhorge(dir)
+	if want := []string{"/srv/ours/src", filepath.Join(filepath.Dir(dir), "gantry/php/src")}; err != nil || !slices.Equal(site.Libraries, want) {
+		t.Errorf("the libraries are %q, %v; want %q", site.Libraries, err, want)
+	}
 }
