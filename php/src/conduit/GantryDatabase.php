@@ -1,0 +1,136 @@
+<?php
+
+/**
+ * A connection of its own to the master of the worker database, where the
+ * tables of Gantry are, too. It is not among the connections of Lisk: a task
+ * that leaves a transaction open, or closes all connections, does not touch it.
+ */
+final class GantryDatabase extends Phobject {
+
+  const MAXIMUM_TRIES = 5;
+
+  private $connection;
+  private $processLock;
+
+  public function getConnection() {
+    if (!$this->connection) {
+      $ref = PhabricatorDatabaseRef::getMasterDatabaseRefForApplication(
+        'worker');
+      if (!$ref) {
+        throw new GantrySetupException(
+          pht('No master is configured for the worker database.'));
+      }
+
+      // A persistent connection would keep the lock of a dead request.
+      $this->connection = $ref
+        ->newApplicationConnection(self::getDatabaseName('worker'))
+        ->setPersistent(false)
+        ->setQueryTimeout(0);
+    }
+    return $this->connection;
+  }
+
+  public static function getTable($name) {
+    return new AphrontDatabaseTableRef(self::getDatabaseName('gantry'), $name);
+  }
+
+  private static function getDatabaseName($application) {
+    return PhabricatorLiskDAO::getDefaultStorageNamespace().'_'.$application;
+  }
+
+  /**
+   * Take a lock that the server frees when this process dies: as long as it is
+   * held, what this process began is still running.
+   *
+   * @return string Name of the lock.
+   */
+  public function holdProcessLock() {
+    if ($this->processLock === null) {
+      $lock = 'gantry:'.bin2hex(random_bytes(16));
+      $this->takeLock($lock);
+      $this->processLock = $lock;
+    }
+    return $this->processLock;
+  }
+
+  private function takeLock($lock) {
+    $conn = $this->getConnection();
+
+    // The connection is idle for as long as a task runs.
+    queryfx($conn, 'SET SESSION wait_timeout = %d', 2147483);
+
+    $row = queryfx_one($conn, 'SELECT GET_LOCK(%s, 0) held', $lock);
+    if (!$row['held']) {
+      throw new Exception(pht('The lock "%s" can not be taken.', $lock));
+    }
+
+    // Phorge does not repeat a query behind the back of a held lock.
+    $conn->rememberLock($lock);
+  }
+
+  /**
+   * @param string $lock Lock of a process.
+   * @param int $epoch When the process held it.
+   * @return bool The process is proven dead. A server that was started later
+   *   knows nothing about its locks, and proves nothing.
+   */
+  public function isProcessDead($lock, $epoch) {
+    $conn = $this->getConnection();
+
+    $uptime = queryfx_one($conn, 'SHOW GLOBAL STATUS LIKE %s', 'Uptime');
+    $row = queryfx_one(
+      $conn,
+      'SELECT IS_FREE_LOCK(%s) isFree, UNIX_TIMESTAMP() - %d started',
+      $lock,
+      $uptime['Value']);
+
+    return $row['isFree'] && $epoch > $row['started'];
+  }
+
+  /**
+   * Run queries in one transaction, again when the server ended it. The
+   * callback must come to the same when it runs twice.
+   */
+  public function saveTogether($callback) {
+    $conn = $this->getConnection();
+
+    for ($try = 1; ; $try++) {
+      try {
+        $conn->openTransaction();
+        $result = call_user_func($callback, $conn);
+        $conn->saveTransaction();
+        return $result;
+      } catch (AphrontRecoverableQueryException $ex) {
+        $this->endTransaction();
+        if ($try >= self::MAXIMUM_TRIES) {
+          throw $ex;
+        }
+        usleep(mt_rand(1, 20) * 1000 * $try);
+        $this->recoverLock();
+      } catch (Throwable $ex) {
+        $this->endTransaction();
+        throw $ex;
+      }
+    }
+  }
+
+  private function endTransaction() {
+    $conn = $this->getConnection();
+    if ($conn->isInsideTransaction()) {
+      $conn->killTransaction();
+    }
+  }
+
+  /**
+   * A connection that was lost has lost its lock; work that is already done is
+   * still worth its receipt.
+   */
+  private function recoverLock() {
+    if ($this->processLock !== null) {
+      if (!$this->getConnection()->isHoldingAnyLock()) {
+        $this->takeLock($this->processLock);
+      }
+    }
+  }
+
+}

@@ -1,0 +1,156 @@
+<?php
+
+/**
+ * The keys under which calls are signed, from `gantry.key-file` or
+ * `gantry.keys`. A stack trace shows the beginning of arguments that are
+ * strings, so secrets travel in envelopes.
+ */
+final class GantryKeyring extends Phobject {
+
+  const MINIMUM_SECRET_BYTES = 32;
+  const MAXIMUM_KEYS = 2;
+
+  private $keys = array();
+
+  private function __construct() {}
+
+  /**
+   * @return bool Whether this host is meant to accept calls.
+   */
+  public static function isConfigured() {
+    return PhabricatorEnv::getEnvConfig('gantry.key-file') !== null
+        || PhabricatorEnv::getEnvConfig('gantry.keys') !== null;
+  }
+
+  /**
+   * Throws @{class:GantrySetupException} when there are no usable keys.
+   */
+  public static function newFromConfig() {
+    $path = PhabricatorEnv::getEnvConfig('gantry.key-file');
+    $keys = PhabricatorEnv::getEnvConfig('gantry.keys');
+
+    if ($path !== null && $keys !== null) {
+      throw new GantrySetupException(
+        pht(
+          'Both "gantry.key-file" and "gantry.keys" are set. Delete one of '.
+          'them, so that it is clear which keys are live.'));
+    }
+
+    if ($path !== null) {
+      return self::newFromFile($path);
+    }
+
+    if ($keys !== null) {
+      return self::newFromMap(
+        $keys,
+        pht('The value of "gantry.keys"'));
+    }
+
+    throw new GantrySetupException(
+      pht('There are no keys: "gantry.key-file" is not set.'));
+  }
+
+  public static function newFromFile($path) {
+    if (!is_string($path) || strncmp($path, '/', 1)) {
+      throw new GantrySetupException(
+        pht('The path in "gantry.key-file" is not absolute.'));
+    }
+
+    if (!@is_file($path)) {
+      throw new GantrySetupException(
+        pht(
+          'The key file "%s" does not exist, or user "%s" may not enter its '.
+          'directory.',
+          $path,
+          self::getUser()));
+    }
+
+    if (fileperms($path) & 0006) {
+      throw new GantrySetupException(
+        pht('The key file "%s" is open to every user of this host.', $path));
+    }
+
+    $text = @file_get_contents($path);
+    if ($text === false) {
+      throw new GantrySetupException(
+        pht(
+          'The key file "%s" can not be read by user "%s".',
+          $path,
+          self::getUser()));
+    }
+
+    // The JSON parser of libphutil throws, with the text as an argument.
+    return self::newFromMap(
+      json_decode($text, true),
+      pht('The content of the key file "%s"', $path));
+  }
+
+  /**
+   * @param mixed $map What was found where keys should be.
+   * @param string $what What to call it in errors.
+   */
+  private static function newFromMap($map, $what) {
+    $problem = self::getProblem($map);
+    if ($problem !== null) {
+      throw new GantrySetupException(pht('%s %s', $what, $problem));
+    }
+
+    $keyring = new self();
+    foreach ($map as $key_id => $secret) {
+      $keyring->keys[(string)$key_id] = new PhutilOpaqueEnvelope($secret);
+    }
+    return $keyring;
+  }
+
+  private static function getProblem($map) {
+    if (!is_array($map) || !$map) {
+      return pht(
+        'is not a JSON object that maps key IDs to secrets, like '.
+        '{"2026-11": "..."}.');
+    }
+
+    if (count($map) > self::MAXIMUM_KEYS) {
+      return pht(
+        'holds %d keys, but at most %d can be live.',
+        count($map),
+        self::MAXIMUM_KEYS);
+    }
+
+    foreach ($map as $key_id => $secret) {
+      if (!GantrySignedRequest::isKeyID((string)$key_id)) {
+        return pht(
+          'has a key ID that is not 1 to 64 letters, digits, dots, dashes '.
+          'and underscores.');
+      }
+      if (!is_string($secret) ||
+          strlen($secret) < self::MINIMUM_SECRET_BYTES) {
+        return pht(
+          'has a secret for key "%s" that is not a string of at least %d '.
+          'characters.',
+          $key_id,
+          self::MINIMUM_SECRET_BYTES);
+      }
+    }
+
+    return null;
+  }
+
+  private static function getUser() {
+    $user = function_exists('posix_geteuid')
+      ? posix_getpwuid(posix_geteuid())
+      : null;
+    return $user ? $user['name'] : get_current_user();
+  }
+
+  public function getKeyIDs() {
+    return array_map('strval', array_keys($this->keys));
+  }
+
+  /**
+   * @return PhutilOpaqueEnvelope|null
+   */
+  public function getKey($key_id) {
+    return idx($this->keys, $key_id);
+  }
+
+}

@@ -1,0 +1,196 @@
+<?php
+
+/**
+ * One row for every execution that began under a lease. It keeps a second one
+ * from beginning, and the outcome for a caller whose answer got lost.
+ */
+final class GantryReceipts extends Phobject {
+
+  const CLAIM_MADE = 'made';
+  const CLAIM_EXISTS = 'exists';
+  const CLAIM_REFUSED = 'refused';
+
+  const STATE_DONE = 'done';
+  const STATE_RUNNING = 'running';
+  const STATE_DEAD = 'dead';
+  const STATE_ABSENT = 'absent';
+
+  /**
+   * A larger outcome is not kept. It is answered once; if that answer gets
+   * lost, the execution counts as dead.
+   */
+  const MAXIMUM_OUTCOME_BYTES = 1048576;
+
+  /**
+   * Seconds after which a receipt goes, once its lease is gone.
+   */
+  const RETENTION = 600;
+
+  private $database;
+
+  public function __construct(GantryDatabase $database) {
+    $this->database = $database;
+  }
+
+  /**
+   * Write down an outcome and claim the next task, in one commit.
+   *
+   * @param pair<GantryTaskRequest, string>|null $finished Task and outcome, as
+   *   JSON.
+   * @param GantryTaskRequest|null $next Task to claim.
+   * @return string|null What became of the claim, a `CLAIM_` constant.
+   */
+  public function advance($finished, ?GantryTaskRequest $next = null) {
+    return $this->database->saveTogether(
+      function($conn) use ($finished, $next) {
+        if ($finished) {
+          list($task, $outcome) = $finished;
+          $this->finish($conn, $task, $outcome);
+        }
+        return $next ? $this->claim($conn, $next) : null;
+      });
+  }
+
+  private function finish($conn, GantryTaskRequest $task, $outcome) {
+    if (strlen($outcome) > self::MAXIMUM_OUTCOME_BYTES) {
+      $outcome = '';
+    }
+
+    queryfx(
+      $conn,
+      'UPDATE %R SET outcome = %s WHERE taskID = %d AND leaseOwner = %s',
+      GantryDatabase::getTable('receipts'),
+      $outcome,
+      $task->getID(),
+      $task->getLeaseOwner());
+  }
+
+  /**
+   * The lease is checked in the statement that writes the receipt: whatever
+   * happens to the row before is seen, and whoever comes later finds the
+   * receipt.
+   */
+  private function claim($conn, GantryTaskRequest $task) {
+    $lock = $this->database->holdProcessLock();
+
+    try {
+      queryfx(
+        $conn,
+        'INSERT INTO %R (taskID, leaseOwner, processLock, outcome, epoch)
+          SELECT id, leaseOwner, %s, NULL, UNIX_TIMESTAMP() FROM %R
+          WHERE id = %d
+            AND taskClass = %s
+            AND leaseOwner = %s
+            AND leaseExpires > UNIX_TIMESTAMP()',
+        GantryDatabase::getTable('receipts'),
+        $lock,
+        new PhabricatorWorkerActiveTask(),
+        $task->getID(),
+        $task->getTaskClass(),
+        $task->getLeaseOwner());
+    } catch (AphrontDuplicateKeyQueryException $ex) {
+      return $this->isClaimedBy($conn, $task, $lock)
+        ? self::CLAIM_MADE
+        : self::CLAIM_EXISTS;
+    }
+
+    return $conn->getAffectedRows()
+      ? self::CLAIM_MADE
+      : self::CLAIM_REFUSED;
+  }
+
+  /**
+   * A claim of ours was committed when the answer of the server got lost.
+   */
+  private function isClaimedBy($conn, GantryTaskRequest $task, $lock) {
+    $row = queryfx_one(
+      $conn,
+      'SELECT taskID FROM %R WHERE taskID = %d AND leaseOwner = %s
+        AND processLock = %s AND outcome IS NULL',
+      GantryDatabase::getTable('receipts'),
+      $task->getID(),
+      $task->getLeaseOwner(),
+      $lock);
+    return (bool)$row;
+  }
+
+  /**
+   * @return pair<string, array|null> State, a `STATE_` constant, and outcome.
+   */
+  public function loadState(GantryTaskRequest $task) {
+    $receipt = $this->loadReceipt($task);
+
+    if ($receipt && $receipt['outcome'] === null) {
+      $is_dead = $this->database->isProcessDead(
+        $receipt['processLock'],
+        (int)$receipt['epoch']);
+      if (!$is_dead) {
+        return array(self::STATE_RUNNING, null);
+      }
+
+      // It may have written its outcome just before it ended.
+      $receipt = $this->loadReceipt($task);
+    }
+
+    if (!$receipt) {
+      return array(self::STATE_ABSENT, null);
+    }
+
+    if (!strlen((string)$receipt['outcome'])) {
+      return array(self::STATE_DEAD, null);
+    }
+
+    return array(
+      self::STATE_DONE,
+      phutil_json_decode($receipt['outcome']),
+    );
+  }
+
+  private function loadReceipt(GantryTaskRequest $task) {
+    return queryfx_one(
+      $this->database->getConnection(),
+      'SELECT processLock, outcome, epoch FROM %R
+        WHERE taskID = %d AND leaseOwner = %s',
+      GantryDatabase::getTable('receipts'),
+      $task->getID(),
+      $task->getLeaseOwner());
+  }
+
+  /**
+   * An owner is unique to one lease, so a receipt has done its duty when that
+   * lease is gone.
+   */
+  public function collectGarbage($limit) {
+    $conn = $this->database->getConnection();
+
+    $rows = queryfx_all(
+      $conn,
+      'SELECT receipt.taskID, receipt.leaseOwner FROM %R receipt
+        LEFT JOIN %R task
+          ON task.id = receipt.taskID
+          AND task.leaseOwner = receipt.leaseOwner
+        WHERE receipt.epoch < UNIX_TIMESTAMP() - %d AND task.id IS NULL
+        ORDER BY receipt.epoch LIMIT %d',
+      GantryDatabase::getTable('receipts'),
+      new PhabricatorWorkerActiveTask(),
+      self::RETENTION,
+      $limit);
+
+    foreach (array_chunk($rows, 256) as $chunk) {
+      $keys = array();
+      foreach ($chunk as $row) {
+        $keys[] = qsprintf(
+          $conn,
+          '(%d, %s)',
+          $row['taskID'],
+          $row['leaseOwner']);
+      }
+      queryfx(
+        $conn,
+        'DELETE FROM %R WHERE (taskID, leaseOwner) IN (%LQ)',
+        GantryDatabase::getTable('receipts'),
+        $keys);
+    }
+  }
+
+}
