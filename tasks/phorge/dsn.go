@@ -1,6 +1,7 @@
 package phorge
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -49,4 +50,18 @@ func ShowDSN(dsn string) string {
 		}
 	}
 	return text
+}
+
+// NamespaceIn answers the storage.default-namespace of the worker database
+// that a DSN names.
+func NamespaceIn(dsn string) (string, error) {
+	parsed, err := configure(dsn)
+	if err != nil {
+		return "", err
+	}
+	namespace, ok := strings.CutSuffix(parsed.DBName, "_worker")
+	if !ok || namespace == "" {
+		return "", fmt.Errorf("the DSN names the database %q, and the worker database of a Phorge is <namespace>_worker", parsed.DBName)
+	}
+	return namespace, nil
 }

@@ -1,6 +1,7 @@
 package phorge
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -40,6 +41,17 @@ func TestPasswordsAreFoundWhereTheDriverFindsThemAndNotShown(t *testing.T) {
 	for _, text := range []string{"no-dsn-at-all", "u:p@h", "u:p@tcp(h)/db?timeout=" + password} {
 		if shown := ShowDSN(text); shown != "***" || PasswordIn(text) == "" {
 			t.Errorf("%q, which is no DSN, is shown as %q", text, shown)
+		}
+	}
+}
+
+func TestTheNamespaceIsInTheNameOfTheDatabase(t *testing.T) {
+	if got, err := NamespaceIn("u:p@tcp(h)/my_ns_worker?timeout=3s"); err != nil || got != "my_ns" {
+		t.Errorf("it is %q, %v", got, err)
+	}
+	for _, dsn := range []string{"u:p@tcp(h)/other", "u:p@tcp(h)/_worker", "hunter2"} {
+		if got, err := NamespaceIn(dsn); err == nil || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%q has the namespace %q, %v", dsn, got, err)
 		}
 	}
 }
