@@ -25,11 +25,20 @@ func (p *Phorge) Bin(ctx context.Context, name string, args ...string) (string, 
 	return out, nil
 }
 
+// PHP runs a script of the harness on the Phorge and answers what it printed.
+func (p *Phorge) PHP(ctx context.Context, script string, args ...string) (string, error) {
+	out, err := p.run(ctx, "php", append([]string{p.script(script), p.Root()}, args...)...)
+	if err != nil {
+		return out, fmt.Errorf("%s %s: %w\n%s", script, strings.Join(args, " "), err, out)
+	}
+	return out, nil
+}
+
 // Schedule queues n equal tasks through PhabricatorWorker::scheduleTask, each
 // in a transaction of its own as everywhere in Phorge, and answers their ids.
 // Options are those of scheduleTask and may be nil.
 func (p *Phorge) Schedule(ctx context.Context, class string, n int, data, options map[string]any) ([]int64, error) {
-	args := []string{p.script("schedule.php"), p.Root(), class, strconv.Itoa(n)}
+	args := []string{class, strconv.Itoa(n)}
 	for _, m := range []map[string]any{data, options} {
 		text := []byte("{}")
 		if m != nil {
@@ -40,9 +49,9 @@ func (p *Phorge) Schedule(ctx context.Context, class string, n int, data, option
 		}
 		args = append(args, string(text))
 	}
-	out, err := p.run(ctx, "php", args...)
+	out, err := p.PHP(ctx, "schedule.php", args...)
 	if err != nil {
-		return nil, fmt.Errorf("schedule %d tasks of %s: %w\n%s", n, class, err, out)
+		return nil, err
 	}
 	ids := make([]int64, 0, n)
 	for line := range strings.Lines(out) {

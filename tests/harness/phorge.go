@@ -28,8 +28,8 @@ var phpFiles embed.FS
 // in "yield", and leaves a line for every execution: see Executions.
 const LiveWorker = "GantryLiveWorker"
 
-// Phorge is a stock Phorge: a scratch copy of a checkout, with a configuration
-// and a storage of its own. Whatever is started in it ends with it, and with
+// Phorge is a stock Phorge with the library php/ of this repository: a scratch
+// copy of a checkout, with a configuration and a storage of its own. Whatever is started in it ends with it, and with
 // this process.
 type Phorge struct {
 	server    *MariaDB
@@ -97,12 +97,20 @@ func (p *Phorge) install(phorge, arcanist string) error {
 		os.MkdirAll(p.temp(), 0o755)); err != nil {
 		return err
 	}
+	repository, err := findRepository()
+	if err != nil {
+		return err
+	}
+	if err := copyTree(filepath.Join(repository, "php"), p.library()); err != nil {
+		return err
+	}
 	config, err := json.Marshal(map[string]any{
 		"mysql.host":                "127.0.0.1",
 		"mysql.port":                fmt.Sprint(p.server.Port()),
 		"mysql.user":                "root",
 		"mysql.pass":                "",
 		"storage.default-namespace": p.namespace,
+		"load-libraries":            []string{filepath.Join(p.library(), "src")},
 		"phd.taskmasters":           0,
 		"phd.log-directory":         filepath.Join(p.dir, "log"),
 
@@ -147,12 +155,40 @@ func (p *Phorge) addFiles() error {
 // databases go with the server.
 func (p *Phorge) Remove() error { return p.reaper.reap() }
 
+// findRepository answers the directory of this repository, in which or below
+// which the program runs.
+func findRepository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "php", "bin", "pool-host.php")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the library php/ of this repository is not above the working directory; run from the repository")
+		}
+		dir = parent
+	}
+}
+
 // Root answers the directory of the scratch checkout.
 func (p *Phorge) Root() string { return filepath.Join(p.dir, "phorge") }
+
+// PoolCommand answers the command of a resident process for bridge/pool.
+func (p *Phorge) PoolCommand() []string {
+	return []string{"php", filepath.Join(p.library(), "bin", "pool-host.php"), "--phorge", p.Root()}
+}
+
+// Namespace answers storage.default-namespace.
+func (p *Phorge) Namespace() string { return p.namespace }
 
 // DSN answers a go-sql-driver DSN for the worker database.
 func (p *Phorge) DSN() string { return p.server.DSN(p.namespace + "_worker") }
 
+func (p *Phorge) library() string           { return filepath.Join(p.dir, "php") }
 func (p *Phorge) temp() string              { return filepath.Join(p.dir, "tmp") }
 func (p *Phorge) instance() string          { return filepath.Base(p.dir) }
 func (p *Phorge) config() string            { return filepath.Join(p.Root(), "conf/local/local.json") }

@@ -41,9 +41,9 @@ func (p *Phorge) MakeWorld(ctx context.Context, receiver string) (World, error) 
 	if err != nil {
 		return World{}, err
 	}
-	out, err := p.run(ctx, "php", p.script("world.php"), p.Root(), receiver+"/webhook")
+	out, err := p.PHP(ctx, "world.php", receiver+"/webhook")
 	if err != nil {
-		return World{}, fmt.Errorf("make a world: %w\n%s", err, out)
+		return World{}, err
 	}
 	var w World
 	if err := json.Unmarshal([]byte(out), &w); err != nil {

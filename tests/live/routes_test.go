@@ -1,13 +1,24 @@
 package live
 
 import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/phorge-gantry/gantry/bridge/pool"
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/runtime"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -18,7 +29,10 @@ type route struct {
 	drain func(t *testing.T, g *ground) map[int64]string
 }
 
-var stock = route{"stock", drainStock}
+var (
+	stock  = route{"stock", drainStock}
+	routes = []route{{"pool", drainPool}}
+)
 
 // drainStock lets stock taskmasters do it: one at a time, and another when a
 // temporary failure has ended it, as its overseer does.
@@ -61,6 +75,61 @@ func drainStock(t *testing.T, g *ground) map[int64]string {
 var stockFailure = regexp.MustCompile(
 	`(?s)EXCEPTION: \(Exception\) (?:Task "(\d+)" encountered a permanent failure and was cancelled\.|Error while executing Task ID (\d+)\.) \{>\} \((\w+)\) (.*?) at \[`)
 
+// drainPool lets Gantry do it, with one PHP process.
+func drainPool(t *testing.T, g *ground) map[int64]string {
+	t.Helper()
+	processes, err := pool.New(pool.Config{Command: g.PoolCommand(), Namespace: g.Namespace(), Log: quiet(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer processes.Close()
+	if err := processes.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return drainOneByOne(t, g, processes)
+}
+
+// drainOneByOne passes through a runtime with one slot until nothing is due,
+// and answers the reasons of the failures.
+func drainOneByOne(t *testing.T, g *ground, e tasks.Executor) map[int64]string {
+	t.Helper()
+	reasons := &reasons{Executor: e, failed: map[int64]string{}}
+	rt, err := runtime.New(runtime.Config{
+		Store: openStore(t, g.Phorge), Slots: 1, Log: quiet(t),
+		Others: &runtime.Class{Executor: reasons, Route: "pool"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for due(t, g) {
+		harness.Eventually(t, "the executor is ready", func() bool { return e.Ready("PhabricatorTestWorker") })
+		if _, err := rt.RunOnce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return reasons.failed
+}
+
+func quiet(t *testing.T) zerolog.Logger { return zerolog.New(t.Output()).Level(zerolog.WarnLevel) }
+
+// reasons remembers what an executor says of tasks that failed.
+type reasons struct {
+	tasks.Executor
+	mu     sync.Mutex
+	failed map[int64]string
+}
+
+func (r *reasons) Execute(ctx context.Context, task tasks.Task, require func(time.Duration)) tasks.Outcome {
+	outcome := r.Executor.Execute(ctx, task, require)
+	if outcome.Kind == tasks.Retry || outcome.Kind == tasks.Failed || outcome.Kind == tasks.Crashed {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.failed[task.ID] = outcome.Reason
+	}
+	return outcome
+}
+
 func due(t *testing.T, g *ground) bool {
 	t.Helper()
 	return openQueue(t, g.Phorge).count(t,
@@ -74,6 +143,7 @@ type traces struct {
 	calls    []string         // of hooks
 	failures map[int64]string // what was said of them
 	waits    map[int64]int    // seconds that a task in the queue waits
+	timed    int              // archived failures that have a duration
 }
 
 // run drains the queue by a route and reads what it left. The ground is as it
@@ -134,6 +204,7 @@ func (g *ground) traces(t *testing.T, before *harness.Snapshot, failures map[int
 	// Mails of one edit leave in the order of their recipients.
 	slices.Sort(left.mails)
 	left.waits = g.waits(t)
+	left.timed = openQueue(t, g.Phorge).count(t, "SELECT COUNT(*) FROM worker_archivetask WHERE result != 0 AND duration != 0")
 	return left
 }
 
@@ -171,10 +242,12 @@ func differences(want, got traces) (all []string) {
 	all = append(all, linesOnce("row", want.rows, got.rows)...)
 	all = append(all, linesOnce("mail", want.mails, got.mails)...)
 	all = append(all, linesOnce("call", want.calls, got.calls)...)
+	if want.timed != got.timed {
+		all = append(all, fmt.Sprintf("%d and %d failures have a duration", want.timed, got.timed))
+	}
 	for id := range unionOf(want.failures, got.failures) {
-		// A route may say more, such as where.
 		w, g := want.failures[id], got.failures[id]
-		if w == "" || !strings.Contains(g, w) {
+		if w == "" || !saysTheSame(w, g) {
 			all = append(all, fmt.Sprintf("failure of task %d: %q and %q", id, w, g))
 		}
 	}
@@ -186,6 +259,22 @@ func differences(want, got traces) (all []string) {
 		}
 	}
 	return all
+}
+
+// tooOften is what stock Phorge and the engine say of a task that is not tried
+// any more.
+var tooOften = [2]*regexp.Regexp{
+	regexp.MustCompile(`^PhabricatorWorkerPermanentFailureException: Task \d+ has exceeded the maximum number of failures \(\d+\)\.$`),
+	regexp.MustCompile(`^Task \d+ failed more often than its class allows \(\d+\)\.`),
+}
+
+// saysTheSame reports whether a route names the exception that stock Phorge
+// logs. It may say more, such as where it happened.
+func saysTheSame(stock, route string) bool {
+	if tooOften[0].MatchString(stock) {
+		return route == stock || tooOften[1].MatchString(route)
+	}
+	return strings.Contains(route, stock)
 }
 
 func unionOf[V any](a, b map[int64]V) map[int64]bool {
@@ -245,4 +334,10 @@ func commonLength(a, b string) int {
 		n++
 	}
 	return n
+}
+
+func hmacOf(body, key string) string {
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(body))
+	return hex.EncodeToString(mac.Sum(nil))
 }
