@@ -11,6 +11,7 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -30,6 +31,7 @@ type app struct {
 	environ    []string
 	configFile string // read when nothing names another
 	open       func(context.Context, *config) (store, error)
+	php        func(context.Context, *config, zerolog.Logger) (*phpRoute, error)
 
 	output string // --output
 	print  *printer
@@ -41,6 +43,7 @@ func newApp() *app {
 		environ:    os.Environ(),
 		configFile: defaultFile,
 		open:       openStore,
+		php:        startPHP,
 	}
 }
 
@@ -78,7 +81,7 @@ beside or instead of the taskmaster daemons. Phorge needs no patch.
   gantry tasks list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.keysCommand(), a.configCommand(), a.versionCommand())
+	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.poolCommand(), a.keysCommand(), a.configCommand(), a.versionCommand())
 	root.Version = readVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlag)

@@ -13,6 +13,7 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
+	"github.com/rs/zerolog"
 )
 
 func TestMain(m *testing.M) {
@@ -43,6 +44,11 @@ type result struct {
 // command runs a command line on a queue, in an environment of its own.
 func command(t *testing.T, s store, stdin string, args ...string) result {
 	t.Helper()
+	return commandOf(t, s, stdin, startPHP, args...)
+}
+
+func commandOf(t *testing.T, s store, stdin string, php func(context.Context, *config, zerolog.Logger) (*phpRoute, error), args ...string) result {
+	t.Helper()
 	var out, err bytes.Buffer
 	a := &app{
 		in: strings.NewReader(stdin), out: &out, err: &err,
@@ -53,6 +59,7 @@ func command(t *testing.T, s store, stdin string, args ...string) result {
 			}
 			return s, nil
 		},
+		php: php,
 	}
 	code := a.main(args)
 	return result{code, out.String(), err.String()}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/phorge-gantry/gantry/plugins/host"
@@ -21,7 +19,7 @@ func (a *app) passes(drain, stop context.Context, timeout time.Duration, rt *run
 	defer cancel()
 	context.AfterFunc(drain, func() { time.AfterFunc(timeout, cancel) })
 	var sum runtime.Stats
-	waited := false
+	worked, waited := w.php.ready(), false
 	for {
 		pass, err := rt.RunOnce(stop)
 		sum = add(sum, pass)
@@ -32,12 +30,42 @@ func (a *app) passes(drain, stop context.Context, timeout time.Duration, rt *run
 		switch {
 		case pass.Leased > 0:
 			waited = false
-		case !waited && restarted(drain, w.host.List):
+		case !waited && (restarted(drain, w.host.List) || worked && w.php.restarted(drain)):
 			waited = true
 		default:
-			return errors.Join(a.printCounts(sum), notReady(w.host), givenBack(drain, w.operator, w.host, sum))
+			return errors.Join(a.printCounts(sum), notReady(w.host), w.php.notReady(), w.givenBack(drain, sum))
 		}
 	}
+}
+
+// phpRestart is how long PHP that worked may take to work again.
+const phpRestart = 30 * time.Second
+
+// restarted waits for PHP that is down, and reports whether it runs again.
+func (p *phpRoute) restarted(ctx context.Context) bool {
+	if p.ready() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, phpRestart)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !p.ready() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// notReady is an error when PHP is to run classes and does not.
+func (p *phpRoute) notReady() error {
+	if !p.runs() || p.ready() {
+		return nil
+	}
+	return fmt.Errorf("PHP cannot run, so the tasks of its classes were left in the queue: %s", cmp.Or(p.state().problem, "it is not ready"))
 }
 
 // restarted waits for the next start of each handler process that is down, and
@@ -99,28 +127,26 @@ func notReady(h *host.Host) error {
 
 // givenBack is an error when tasks that were due went back to the queue to wait:
 // what ran them died or declined them.
-func givenBack(ctx context.Context, op tasks.Operator, h *host.Host, sum runtime.Stats) error {
+func (w *watch) givenBack(ctx context.Context, sum runtime.Stats) error {
 	if sum.Released == 0 {
 		return nil
 	}
-	now, err := op.Now(ctx)
+	now, err := w.operator.Now(ctx)
 	if err != nil {
 		return err
 	}
 	count := 0
-	for _, class := range slices.Sorted(maps.Keys(h.Classes())) {
-		of := &selection{filter: tasks.Filter{Class: class}}
-		_, err := of.each(ctx, op, tasks.Active, func(page []tasks.Record) error {
-			for _, r := range page {
-				if word, _ := standing(r, now); word == "back" && *r.Expires >= now {
-					count++
-				}
+	var all selection
+	_, err = all.each(ctx, w.operator, tasks.Active, func(page []tasks.Record) error {
+		for _, r := range page {
+			if word, _ := standing(r, now); word == "back" && *r.Expires >= now && w.takes(r.Class) {
+				count++
 			}
-			return nil
-		})
-		if err != nil {
-			return err
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if count == 0 {
 		return nil
@@ -151,8 +177,12 @@ type counts struct {
 	Lost      int `json:"lost"`
 }
 
+func countsOf(s runtime.Stats) counts {
+	return counts{s.Leased, s.Succeeded, s.Yielded, s.Retried, s.Failed, s.Crashed, s.Released, s.Lost}
+}
+
 func (a *app) printCounts(s runtime.Stats) error {
-	c := counts{s.Leased, s.Succeeded, s.Yielded, s.Retried, s.Failed, s.Crashed, s.Released, s.Lost}
+	c := countsOf(s)
 	if a.print.json {
 		return a.print.document(c)
 	}

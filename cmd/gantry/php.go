@@ -1,50 +1,161 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"net/url"
-	"strconv"
-	"strings"
+	"path/filepath"
+
+	"github.com/phorge-gantry/gantry/bridge/conduit"
+	"github.com/phorge-gantry/gantry/bridge/pool"
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/runtime"
+	"github.com/rs/zerolog"
 )
 
-// processes answers how many PHP processes the pool may have.
-func (c *config) processes() (least, most int) {
-	least, most, err := parseProcesses(c.PHPProcesses)
-	if err != nil {
-		panic(err) // the settings allow only what can be read
-	}
-	return least, most
+// phpRoute is what runs the classes without a plugin, in PHP.
+type phpRoute struct {
+	name string // "pool" or "conduit", or "" when nothing does
+	why  string // nothing does
+
+	tasks.Executor
+	limit *runtime.Limit
+	state func() phpState
+	close func() error
 }
 
-func parseProcesses(text string) (least, most int, err error) {
-	from, to, isRange := strings.Cut(text, "..")
-	if !isRange {
-		to = from
-	}
-	least, err1 := strconv.Atoi(strings.TrimSpace(from))
-	most, err2 := strconv.Atoi(strings.TrimSpace(to))
+// phpState is how the route is now.
+type phpState struct {
+	ready   bool
+	problem string // the last
+	all     any    // for people who ask
+}
+
+// chooseRoute answers what is to run the classes without a plugin, or why
+// nothing does. Only what was asked for by name and cannot be is an error.
+func (c *config) chooseRoute() (name, why string, err error) {
 	switch {
-	case err1 != nil || err2 != nil:
-		return 0, 0, fmt.Errorf("%q must be a whole number, or two as 1..4", text)
-	case least < 1 || most < least:
-		return 0, 0, fmt.Errorf("%q must be at least 1, and the second number not below the first", text)
+	case c.PHP == "off":
+		return "", "php is off", nil
+	case c.PHP == "conduit" || c.PHP == "auto" && c.Conduit != "":
+		return "conduit", "", c.checkConduit()
+	case c.PHP == "auto" && c.Phorge == "":
+		return "", "neither phorge nor conduit is set", nil
+	case c.Phorge == "":
+		return "", "", usagef("php is pool, which runs the PHP of a Phorge on this host: name it with --phorge")
 	}
-	return least, most, nil
+	if _, err := c.findLibrary(); err != nil {
+		if c.PHP == "auto" {
+			return "", err.Error(), nil
+		}
+		return "", "", coded{err, exitUsage}
+	}
+	return "pool", "", nil
 }
 
-func validProcesses(text string) error {
-	_, _, err := parseProcesses(text)
-	return err
-}
-
-func validURL(text string) error {
-	u, err := url.Parse(text)
+func (c *config) checkConduit() error {
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("must be a URL such as https://phorge.example.com/") // it may hold a password
-	case u.User != nil:
-		return errors.New("must not hold a user or a password: calls are signed with the key of conduit_key_file")
+	case c.Conduit == "":
+		return usagef("php is conduit, and nothing says where the Phorge is: set conduit to its URL")
+	case c.ConduitKeyFile == "":
+		return usagef("conduit needs a key: make one with `gantry keys new` and set conduit_key_file")
 	}
 	return nil
+}
+
+// startPHP starts what the configuration says is to run PHP. PHP that does not
+// run is no error here: it is logged, and tried again.
+func startPHP(ctx context.Context, c *config, log zerolog.Logger) (*phpRoute, error) {
+	name, why, err := c.chooseRoute()
+	switch {
+	case err != nil || name == "":
+		return &phpRoute{why: why}, err
+	case name == "conduit":
+		return startConduit(ctx, c, log)
+	}
+	return startPool(ctx, c, log)
+}
+
+func startPool(ctx context.Context, c *config, log zerolog.Logger) (*phpRoute, error) {
+	p, err := newPool(c, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Start(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return &phpRoute{
+		name: "pool", Executor: p, limit: &runtime.Limit{Slots: p.Slots}, close: p.Close,
+		state: func() phpState {
+			s := p.State()
+			return phpState{ready: s.Ready, problem: s.Problem, all: s}
+		},
+	}, nil
+}
+
+func newPool(c *config, log zerolog.Logger) (*pool.Pool, error) {
+	namespace, err := c.namespace()
+	if err != nil {
+		return nil, err
+	}
+	library, err := c.findLibrary()
+	if err != nil {
+		return nil, coded{err, exitUsage}
+	}
+	least, most := c.processes()
+	return pool.New(pool.Config{
+		Command:   []string{c.PHPBinary, filepath.Join(library, hostScript), "--phorge", c.Phorge},
+		Namespace: namespace, Min: least, Max: most, Log: log,
+	})
+}
+
+func startConduit(ctx context.Context, c *config, log zerolog.Logger) (*phpRoute, error) {
+	e, err := newConduit(c, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Start(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &phpRoute{
+		name: "conduit", Executor: e, limit: &runtime.Limit{Slots: e.Slots}, close: e.Close,
+		state: func() phpState {
+			s := e.State()
+			return phpState{ready: s.Ready, problem: s.Problem, all: s}
+		},
+	}, nil
+}
+
+func newConduit(c *config, log zerolog.Logger) (*conduit.Executor, error) {
+	keys, err := c.keys()
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := c.namespace()
+	if err != nil {
+		return nil, err
+	}
+	key := keys[len(keys)-1]
+	e, err := conduit.New(conduit.Config{
+		URL: c.Conduit, Host: c.ConduitHost, CAFile: c.ConduitCA,
+		Namespace: namespace, KeyID: key.ID, Key: conduit.Secret(key.secret),
+		Connections: c.ConduitConnections, TasksPerCall: c.ConduitTasksPerCall, Log: log,
+	})
+	if err != nil {
+		return nil, coded{err, exitUsage}
+	}
+	return e, nil
+}
+
+// runs reports whether anything runs PHP here.
+func (p *phpRoute) runs() bool { return p.name != "" }
+
+// ready reports whether PHP would run a task that came now.
+func (p *phpRoute) ready() bool { return p.runs() && p.state().ready }
+
+// Close ends what runs PHP.
+func (p *phpRoute) Close() error {
+	if p.close == nil {
+		return nil
+	}
+	return p.close()
 }

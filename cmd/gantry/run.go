@@ -23,10 +23,11 @@ func (a *app) runCommand() *cobra.Command {
 	var untilEmpty bool
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Lease tasks and run them in the handler binaries",
-		Long: `Lease tasks of the classes that the handler binaries of the manifest take, run
-them and settle their outcomes. Tasks of other classes stay as they are; each
-such class is logged once.
+		Short: "Lease tasks and run them in handler binaries and in PHP",
+		Long: `Lease tasks, run them and settle their outcomes. The classes that the handler
+binaries of the manifest take run there, all others in PHP: in resident processes
+of the Phorge on this host, or through worker.execute of one elsewhere. Without
+PHP their tasks stay as they are, and each such class is logged once.
 
 The first SIGTERM, SIGINT or SIGHUP drains: no task is leased any more, unstarted ones go
 back to the queue, running ones may end within drain_timeout. A second stops at
@@ -37,6 +38,8 @@ The log goes to standard error, and says every so often how far the work is. Whe
 it ends, the counts go to standard output. Tasks that failed are counted there;
 they do not make the run itself a failure.`,
 		Example: `  gantry run --phorge /opt/phorge --plugins /etc/gantry/plugins.yaml
+  gantry run --phorge /opt/phorge --php-processes 2..8
+  gantry run --dsn-file dsn --conduit https://phorge.example.com/ --conduit-key-file keys.json
   gantry run --config /etc/gantry/gantry.yaml --slots 64
   gantry run --until-empty --output json`,
 		Args: noArgs,
@@ -58,16 +61,18 @@ they do not make the run itself a failure.`,
 	return cmd
 }
 
-// run joins the rooms: a store, a host of handler binaries, and the runtime
-// between them.
+// run joins the rooms: a store, what runs tasks, and the runtime between them.
 func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	drain, stop, release := stopSignals(ctx)
 	defer release()
 	log := newLogger(a.err, a.environ, c)
 
-	manifest, err := loadManifest(c)
-	if err != nil {
-		return err
+	manifest := &host.Manifest{}
+	if c.Plugins != "" {
+		var err error
+		if manifest, err = loadManifest(c); err != nil {
+			return err
+		}
 	}
 	s, err := a.open(drain, c)
 	if err != nil {
@@ -79,18 +84,34 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 		return err
 	}
 	defer h.Close()
+	php, err := a.php(drain, c, log)
+	if err != nil {
+		return err
+	}
+	defer php.Close()
+	if len(h.Classes()) == 0 && !php.runs() {
+		return usagef("there is nothing to run: name a manifest of handler binaries with --plugins, or a Phorge with --phorge or --conduit for PHP; here %s", php.why)
+	}
+	classes, others := classesToRun(c, h, php, log)
 	rt, err := runtime.New(runtime.Config{
-		Store: s, Classes: classesToRun(c, h, log),
+		Store: s, Classes: classes, Others: others,
 		Slots: c.Slots, LeaseTime: c.Lease, IdlePoll: c.IdlePoll,
 		DrainTimeout: c.DrainTimeout, MaxCrashes: c.MaxCrashes, Log: log,
 	})
 	if err != nil {
 		return coded{err, exitUsage}
 	}
-	announce(log, c, h)
-	w := newWatch(a, log, s, h)
+	announce(log, c, h, php)
+	w := newWatch(a, log, s, h, php)
 	if untilEmpty {
 		return errors.Join(a.passes(drain, stop, c.DrainTimeout, rt, w), rt.Close())
+	}
+	if c.Socket != "" {
+		hangUp, err := serveStatus(c.Socket, rt.Ready, func() any { return w.status(rt) })
+		if err != nil {
+			return coded{err, exitUsage}
+		}
+		defer hangUp()
 	}
 	if err := rt.Start(); err != nil {
 		return err
@@ -113,34 +134,51 @@ func startHost(ctx context.Context, manifest *host.Manifest, log zerolog.Logger)
 }
 
 // classesToRun joins what the handlers, the manifest and the configuration say
-// about each class. The configuration goes over the manifest, but slots can
-// only be lowered: a handler may not stand more.
-func classesToRun(c *config, h *host.Host, log zerolog.Logger) map[string]runtime.Class {
-	classes := map[string]runtime.Class{}
+// about each class, and answers how the classes run that none of them names.
+// The configuration goes over the manifest, but slots can only be lowered: a
+// handler may not stand more.
+func classesToRun(c *config, h *host.Host, php *phpRoute, log zerolog.Logger) (classes map[string]runtime.Class, others *runtime.Class) {
+	classes = map[string]runtime.Class{}
 	for name, limits := range h.Classes() {
 		class := runtime.Class{
-			Executor: h, Slots: limits.Slots, LeaseTime: limits.Lease,
+			Executor: h, Route: "plugin", Slots: limits.Slots, LeaseTime: limits.Lease,
 			Deadline: limits.Deadline, PickupDelay: c.PickupDelay,
 		}
-		own := c.Classes[name]
-		if own.Slots != nil && (class.Slots == 0 || *own.Slots < class.Slots) {
-			class.Slots = *own.Slots
+		switch {
+		case limits.Fallback == host.PHP && php.runs():
+			class.Fallback, class.FallbackRoute = php.Executor, php.name
+		case limits.Fallback == host.PHP:
+			log.Warn().Str("taskClass", name).Str("because", php.why).
+				Msg("nothing runs PHP here, the fallback of the class: tasks that the handler cannot take wait")
 		}
-		override(&class.LeaseTime, own.Lease)
-		override(&class.Deadline, own.Deadline)
-		override(&class.PickupDelay, own.PickupDelay)
-		override(&class.MaxCrashes, own.MaxCrashes)
-		classes[name] = class
-		if limits.Fallback == host.PHP {
-			log.Warn().Str("taskClass", name).Msg("this Gantry cannot run PHP, the fallback of the class: tasks that the handler cannot take wait")
-		}
+		classes[name] = c.Classes[name].over(class)
 	}
-	for name := range c.Classes {
-		if _, ok := classes[name]; !ok {
-			log.Warn().Str("taskClass", name).Msg("the configuration has settings for a class that no handler of the manifest takes")
-		}
+	if php.runs() {
+		others = &runtime.Class{Executor: php.Executor, Route: php.name, Limit: php.limit, PickupDelay: c.PHPPickupDelay}
 	}
-	return classes
+	for name, own := range c.Classes {
+		if _, ok := classes[name]; ok {
+			continue
+		}
+		if others == nil {
+			log.Warn().Str("taskClass", name).Msg("the configuration has settings for a class that nothing here runs")
+			continue
+		}
+		classes[name] = own.over(*others)
+	}
+	return classes, others
+}
+
+// over lays what the file says about a class over what is known of it.
+func (own classConfig) over(class runtime.Class) runtime.Class {
+	if own.Slots != nil && (class.Slots == 0 || *own.Slots < class.Slots) {
+		class.Slots = *own.Slots
+	}
+	override(&class.LeaseTime, own.Lease)
+	override(&class.Deadline, own.Deadline)
+	override(&class.PickupDelay, own.PickupDelay)
+	override(&class.MaxCrashes, own.MaxCrashes)
+	return class
 }
 
 func override[T any](value *T, own *T) {
@@ -150,8 +188,13 @@ func override[T any](value *T, own *T) {
 }
 
 // announce logs what is served, and from where.
-func announce(log zerolog.Logger, c *config, h *host.Host) {
+func announce(log zerolog.Logger, c *config, h *host.Host, php *phpRoute) {
 	classes := slices.Sorted(maps.Keys(h.Classes()))
-	log.Info().Str("version", readVersion().Version).Str("store", c.storeName()).
-		Strs("classes", classes).Int("slots", c.Slots).Stringer("lease", c.Lease).Msg("serving")
+	event := log.Info().Str("version", readVersion().Version).Str("store", c.storeName()).
+		Strs("classes", classes).Int("slots", c.Slots).Stringer("lease", c.Lease)
+	if php.runs() {
+		event.Str("others", php.name).Msg("serving")
+		return
+	}
+	event.Str("others", "none").Str("because", php.why).Msg("serving")
 }

@@ -129,9 +129,9 @@ func TestOnlyOneStartIsWaitedForAndOnlyOfWhatIsDown(t *testing.T) {
 	}
 }
 
-func TestRunNeedsAManifest(t *testing.T) {
+func TestRunNeedsSomethingThatRunsTasks(t *testing.T) {
 	got := command(t, newMemory(), "", "run")
-	if got.code != exitUsage || !strings.Contains(got.err, "there is no manifest of handler binaries") {
+	if got.code != exitUsage || !strings.Contains(got.err, "there is nothing to run: name a manifest of handler binaries with --plugins") {
 		t.Errorf("exit code %d, %s", got.code, got.err)
 	}
 }
@@ -151,11 +151,14 @@ func TestSettingsOfAClassGoOverTheManifestButSlotsOnlyDown(t *testing.T) {
 		"Unknown": {},
 	}}
 	var log strings.Builder
-	got := classesToRun(c, h, zerolog.New(&log))
+	got, others := classesToRun(c, h, &phpRoute{}, zerolog.New(&log))
 	want := map[string]runtime.Class{
-		"Plain":   {PickupDelay: time.Second},
-		"Limited": {Slots: 2, LeaseTime: 2 * time.Minute, Deadline: time.Minute, MaxCrashes: 1},
-		"Raised":  {Slots: 4, PickupDelay: time.Second},
+		"Plain":   {Route: "plugin", PickupDelay: time.Second},
+		"Limited": {Route: "plugin", Slots: 2, LeaseTime: 2 * time.Minute, Deadline: time.Minute, MaxCrashes: 1},
+		"Raised":  {Route: "plugin", Slots: 4, PickupDelay: time.Second},
+	}
+	if others != nil {
+		t.Errorf("without PHP, other classes run as %+v", others)
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(runtime.Class{}, "Executor")); diff != "" {
 		t.Errorf("classes (-want +got):\n%s", diff)

@@ -34,6 +34,19 @@ func (c *config) storeName() string {
 	return c.Phorge
 }
 
+// namespace answers the storage namespace of the Phorge.
+func (c *config) namespace() (string, error) {
+	dsn, err := c.storeDSN()
+	if err != nil {
+		return "", err
+	}
+	namespace, err := phorge.NamespaceIn(dsn)
+	if err != nil {
+		return "", coded{err, exitUsage}
+	}
+	return namespace, nil
+}
+
 // storeDSN answers the DSN, read from where the configuration says it is.
 func (c *config) storeDSN() (string, error) {
 	switch {

@@ -25,6 +25,9 @@ type watch struct {
 	log       zerolog.Logger
 	operator  tasks.Operator
 	host      *host.Host
+	php       *phpRoute
+	served    map[string]bool // classes that plugins take
+	began     time.Time
 	tellEvery time.Duration
 
 	told    time.Time
@@ -33,12 +36,20 @@ type watch struct {
 	unknown map[string]bool // classes that were logged
 }
 
-func newWatch(a *app, log zerolog.Logger, operator tasks.Operator, h *host.Host) *watch {
+func newWatch(a *app, log zerolog.Logger, operator tasks.Operator, h *host.Host, php *phpRoute) *watch {
 	every := tellInLog
 	if terminal(a.err) {
 		every = tellOnTerminal
 	}
-	return &watch{log: log, operator: operator, host: h, tellEvery: every, told: time.Now(), unknown: map[string]bool{}}
+	served := map[string]bool{}
+	for class := range h.Classes() {
+		served[class] = true
+	}
+	now := time.Now()
+	return &watch{
+		log: log, operator: operator, host: h, php: php, served: served, began: now,
+		tellEvery: every, told: now, unknown: map[string]bool{},
+	}
 }
 
 // until watches a runtime until ctx ends.
@@ -72,15 +83,20 @@ func (w *watch) look(ctx context.Context, now time.Time, stats runtime.Stats) {
 	}
 }
 
+// takes reports whether something here runs a class. PHP is given all that no
+// plugin takes.
+func (w *watch) takes(class string) bool {
+	return w.served[class] || w.php.runs()
+}
+
 // tellUnknown logs each class of the queue that nothing here runs, once.
 func (w *watch) tellUnknown(ctx context.Context) {
 	stats, err := w.operator.Stats(ctx)
 	if err != nil {
 		return // the runtime tells when the store does not work
 	}
-	served := w.host.Classes()
 	for _, class := range stats.Classes {
-		if _, ok := served[class.Class]; ok || w.unknown[class.Class] {
+		if w.takes(class.Class) || w.unknown[class.Class] {
 			continue
 		}
 		w.unknown[class.Class] = true
