@@ -33,7 +33,8 @@ const (
 
 // client makes signed calls.
 type client struct {
-	config Config
+	config Config // without the key
+	sign   func(method, nonce, body string, now time.Time) signature
 	now    func() time.Time
 	limit  int64 // maxAnswer
 
@@ -47,12 +48,17 @@ func newClient(c Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	key := c.Key
+	c.Key = ""
 	return &client{
 		config: c,
-		now:    time.Now,
-		limit:  maxAnswer,
-		runs:   newRetrying(&http.Client{Transport: transport, CheckRedirect: noRedirect}, onlyUnsent),
-		asks:   newRetrying(&http.Client{Transport: transport, CheckRedirect: noRedirect, Timeout: c.times.ask}, unlessTold),
+		sign: func(method, nonce, body string, now time.Time) signature {
+			return key.sign(method, c.Namespace, c.KeyID, nonce, body, now)
+		},
+		now:   time.Now,
+		limit: maxAnswer,
+		runs:  newRetrying(&http.Client{Transport: transport, CheckRedirect: noRedirect}, onlyUnsent),
+		asks:  newRetrying(&http.Client{Transport: transport, CheckRedirect: noRedirect, Timeout: c.times.ask}, unlessTold),
 	}, nil
 }
 
@@ -158,7 +164,7 @@ func (c *client) request(ctx context.Context, method string, body any) (*retryab
 func (c *client) form(method, body string) string {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
-	signed := c.config.Key.sign(method, c.config.Namespace, c.config.KeyID, hex.EncodeToString(nonce[:]), body, c.now())
+	signed := c.sign(method, hex.EncodeToString(nonce[:]), body, c.now())
 	params, err := json.Marshal(struct {
 		signature
 		Metadata struct{} `json:"__conduit__"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -113,6 +114,9 @@ var standardTimes = times{
 	patience:   5 * time.Second,
 }
 
+// validKeyID is what GantrySignedRequest::isKeyID accepts.
+var validKeyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
 // withDefaults answers the configuration with every default filled in, or says
 // what is wrong with it.
 func (c Config) withDefaults() (Config, error) {
@@ -132,8 +136,8 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	add(c.Namespace == "", "Namespace is empty; it is Phorge's storage.default-namespace")
-	add(c.KeyID == "", "KeyID is empty; it is the name of a key in Phorge's configuration")
-	add(strings.ContainsAny(c.Namespace+c.KeyID, "\n\r"), "Namespace and KeyID cannot have line breaks")
+	add(strings.ContainsAny(c.Namespace, "\n\r"), "Namespace cannot have line breaks")
+	add(!validKeyID.MatchString(c.KeyID), "KeyID is %.80q; it is the name of a key in Phorge's configuration, at most 64 letters, digits, dots, hyphens and underscores", c.KeyID)
 	add(len(c.Key) < minSecret, "the secret of the key must have at least %d bytes; make one with `gantry keys new`", minSecret)
 	add(c.Connections < 1, "Connections is %d; it must be positive", c.Connections)
 	add(c.TasksPerCall < 1 || c.TasksPerCall > MaxTasksPerCall,

@@ -14,7 +14,7 @@ import (
 // Executor runs tasks through worker.execute. It is a tasks.Executor. Its
 // methods may be called at the same time.
 type Executor struct {
-	config Config
+	config Config // without the key
 	client *client
 	health health
 
@@ -46,6 +46,7 @@ func New(c Config) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	c = client.config
 	e := &Executor{config: c, client: client, health: newHealth(c), pace: newPace()}
 	e.life, e.stop = context.WithCancel(context.Background())
 	return e, nil

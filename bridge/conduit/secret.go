@@ -13,8 +13,8 @@ import (
 // minSecret is the shortest secret that the library accepts, in bytes.
 const minSecret = 32
 
-// Secret is the secret of a signing key. It prints as a placeholder, wherever it
-// gets to.
+// Secret is the secret of a signing key. It prints as a placeholder. In an
+// unexported field it would not, so it is kept in none.
 type Secret string
 
 const hidden = "(secret)"
