@@ -46,7 +46,7 @@ type leaser struct {
 	fresh, expired track
 	behind
 	returned
-	idle *idle // nil when the last call found something
+	idle idle
 
 	// undelivered are tasks that were leased and not answered, because the
 	// COMMIT was not answered or their data could not be read.

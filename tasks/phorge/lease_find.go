@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -103,14 +104,14 @@ func (s *Store) findInLarge(ctx context.Context, sr *search) (more bool, err err
 	if err := s.lookBehind(ctx, sr); err != nil {
 		return false, err
 	}
-	now := &idle{sr.now, sr.req.Others, maps.Clone(sr.req.Classes)}
-	if calm := sr.calm(); !calm || !now.same(sr.idle) {
+	if calm := sr.calm(); !calm || !sr.idle.knows(sr.req, sr.now) {
 		if more, err = s.goAlong(ctx, sr); err != nil {
 			return false, err
 		}
-		sr.idle = nil
 		if calm && !more && len(sr.candidates) == 0 {
-			sr.idle = now
+			sr.idle.add(sr.req, sr.now)
+		} else {
+			sr.idle = idle{}
 		}
 	}
 	for id, e := range sr.missed {
@@ -132,17 +133,30 @@ func (s *Store) sample(ctx context.Context) error {
 	return nil
 }
 
-// idle is what a call saw that found nothing. As long as it stays the same and
-// all is calm, nothing can become due ahead of the cursors, and an idle queue
-// is asked no more than the sample.
+// idle is what calls asked for that found nothing within one second. As long as
+// it lasts and all is calm, nothing can become due ahead of the cursors, and an
+// idle queue is asked no more than the sample. A runtime asks in turn for the
+// classes that run here and those that run there, hence more than one.
 type idle struct {
-	now     int64
-	others  tasks.ClassRequest
-	classes map[string]tasks.ClassRequest
+	now   int64
+	asked []tasks.LeaseRequest
 }
 
-func (i *idle) same(o *idle) bool {
-	return o != nil && i.now == o.now && i.others == o.others && maps.Equal(i.classes, o.classes)
+// maxIdle is more than the requests that a runtime makes in turn.
+const maxIdle = 8
+
+func (i *idle) knows(req tasks.LeaseRequest, now int64) bool {
+	return i.now == now && slices.ContainsFunc(i.asked, func(asked tasks.LeaseRequest) bool {
+		return asked.Others == req.Others && maps.Equal(asked.Classes, req.Classes)
+	})
+}
+
+func (i *idle) add(req tasks.LeaseRequest, now int64) {
+	if i.now != now || len(i.asked) == maxIdle {
+		*i = idle{now: now}
+	}
+	req.Classes = maps.Clone(req.Classes)
+	i.asked = append(i.asked, req)
 }
 
 // calm reports whether every id was given out so long ago that its row is there

@@ -235,13 +235,14 @@ func TestB17EveryClassHasItsOwnLeaseTime(t *testing.T) {
 // one read a poll, and a large one in which nothing can be due no window along
 // the cursors.
 func TestIdlePollsAreCheap(t *testing.T) {
+	inTurn := []tasks.LeaseRequest{every(8), {Limit: 8, Classes: map[string]tasks.ClassRequest{"A": {Limit: 8}}}}
 	statements := func(q *queue, s *Store, polls int) int64 {
 		selects := `SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Com_select'`
 		own := q.number(selects)
 		own -= q.number(selects)
 		before := q.number(selects) - own
-		for range polls {
-			if leased, err := s.Lease(t.Context(), every(8)); err != nil || len(leased) > 0 {
+		for i := range polls {
+			if leased, err := s.Lease(t.Context(), inTurn[i%2]); err != nil || len(leased) > 0 {
 				t.Fatalf("leased %v, %v", leased, err)
 			}
 		}
@@ -254,12 +255,14 @@ func TestIdlePollsAreCheap(t *testing.T) {
 		t.Errorf("20 polls of a small queue were %d reads", n)
 	}
 	q.ballast(401, 3000)
-	for calm := false; !calm; calm = s.leaser.idle != nil {
+	for calm := false; !calm; calm = len(s.leaser.idle.asked) > 0 {
 		leaseAll(t, s, every(8))
 	}
 	s.leaser.next = time.Now().Add(time.Hour) // the scans behind the cursors rest
 	harness.Eventually(t, "a second in which nothing happens", func() bool {
-		lease(t, s, every(8))
+		for _, req := range inTurn {
+			lease(t, s, req)
+		}
 		return statements(q, s, 10) == 10
 	})
 	if n := q.number("SELECT COUNT(*) FROM lisk_counter WHERE counterName = 'gantry_fence'"); n != 0 {
@@ -281,7 +284,7 @@ func TestFreshTasksAreLeasedByTheNextCall(t *testing.T) {
 			if size >= sweepRows {
 				harness.Eventually(t, "all is calm", func() bool {
 					leaseAll(t, s, every(8))
-					return s.leaser.idle != nil
+					return len(s.leaser.idle.asked) > 0
 				})
 			}
 			for range 5 {
