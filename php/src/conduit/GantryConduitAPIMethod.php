@@ -142,17 +142,20 @@ abstract class GantryConduitAPIMethod extends ConduitAPIMethod {
         ->setErrorDescription($refusal->getMessage());
     }
 
-    if ($code !== GantryRefusalException::CODE_READ_ONLY) {
-      try {
-        // What carries a valid signature is never refused for the rate, so
-        // strangers behind the same proxy can not lock Gantry out.
-        PhabricatorSystemActionEngine::willTakeAction(
-          array($gate->getAddress()),
-          new GantryRefusalAction(),
-          1);
-      } catch (PhabricatorSystemActionRateLimitException $ex) {
-        return new ConduitException(GantryRefusalException::CODE_RATE);
-      }
+    if ($code === GantryRefusalException::CODE_READ_ONLY) {
+      // Refusals can not be counted now, and Phorge says so everywhere.
+      return new ConduitException($code);
+    }
+
+    try {
+      // What carries a valid signature is never refused for the rate, so
+      // strangers behind the same proxy can not lock Gantry out.
+      PhabricatorSystemActionEngine::willTakeAction(
+        array($gate->getAddress()),
+        new GantryRefusalAction(),
+        1);
+    } catch (PhabricatorSystemActionRateLimitException $ex) {
+      return new ConduitException(GantryRefusalException::CODE_RATE);
     }
 
     phlog(

@@ -71,8 +71,9 @@ final class GantryDatabase extends Phobject {
   /**
    * @param string $lock Lock of a process.
    * @param int $epoch When the process held it.
-   * @return bool The process is proven dead. A server that was started later
-   *   knows nothing about its locks, and proves nothing.
+   * @return bool The process is dead, or was cut off from the database. A
+   *   server that was started later knows nothing of its locks, so then it is
+   *   not.
    */
   public function isProcessDead($lock, $epoch) {
     $conn = $this->getConnection();

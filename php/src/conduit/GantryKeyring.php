@@ -103,7 +103,7 @@ final class GantryKeyring extends Phobject {
   }
 
   private static function getProblem($map) {
-    if (!is_array($map) || !$map) {
+    if (!is_array($map) || !$map || phutil_is_natural_list($map)) {
       return pht(
         'is not a JSON object that maps key IDs to secrets, like '.
         '{"2026-11": "..."}.');

@@ -38,7 +38,8 @@ final class GantryReceipts extends Phobject {
    * @param pair<GantryTaskRequest, string>|null $finished Task and outcome, as
    *   JSON.
    * @param GantryTaskRequest|null $next Task to claim.
-   * @return string|null What became of the claim, a `CLAIM_` constant.
+   * @return pair<string, array|null>|null What became of the claim, a `CLAIM_`
+   *   constant, and the row of a task that is now ours to run.
    */
   public function advance($finished, ?GantryTaskRequest $next = null) {
     return $this->database->saveTogether(
@@ -65,12 +66,46 @@ final class GantryReceipts extends Phobject {
       $task->getLeaseOwner());
   }
 
+  private function claim($conn, GantryTaskRequest $task) {
+    $row = $this->loadRow($conn, $task);
+    $claim = $row
+      ? $this->insertReceipt($conn, $task)
+      : self::CLAIM_REFUSED;
+    return array($claim, $row);
+  }
+
+  /**
+   * What is run is what the row says, never what the caller says.
+   */
+  private function loadRow($conn, GantryTaskRequest $task) {
+    if (!$task->isHeldBySomebody()) {
+      return null;
+    }
+
+    $row = queryfx_one(
+      $conn,
+      'SELECT task.*, taskdata.data _taskData, UNIX_TIMESTAMP() _serverTime
+        FROM %R task LEFT JOIN %R taskdata ON taskdata.id = task.dataID
+        WHERE task.id = %d AND task.leaseOwner = %s',
+      new PhabricatorWorkerActiveTask(),
+      new PhabricatorWorkerTaskData(),
+      $task->getID(),
+      $task->getLeaseOwner());
+
+    // MySQL compares without regard to spaces at the end.
+    $is_same = $row
+            && $row['taskClass'] === $task->getTaskClass()
+            && $row['leaseOwner'] === $task->getLeaseOwner();
+
+    return $is_same ? $row : null;
+  }
+
   /**
    * The lease is checked in the statement that writes the receipt: whatever
-   * happens to the row before is seen, and whoever comes later finds the
+   * happened to the row before is seen, and whoever comes later finds the
    * receipt.
    */
-  private function claim($conn, GantryTaskRequest $task) {
+  private function insertReceipt($conn, GantryTaskRequest $task) {
     $lock = $this->database->holdProcessLock();
 
     try {

@@ -8,9 +8,11 @@ final class GantryTaskBatch extends Phobject {
 
   const MAXIMUM_TASKS = 64;
 
+  const STATE_REFUSED = 'refused';
+
   const REFUSED_CLASS = 'class-not-allowed';
   const REFUSED_LEASE = 'not-leased';
-  const REFUSED_WORKER = 'not-a-worker';
+  const REFUSED_WORKER = GantryTaskOutcome::CATEGORY_NOT_A_WORKER;
 
   private $database;
   private $receipts;
@@ -48,39 +50,27 @@ final class GantryTaskBatch extends Phobject {
    */
   public function runTasks(array $tasks) {
     $results = array();
+    $refusals = array();
     $finished = null;
 
-    foreach ($tasks as $task) {
-      $refusal = $this->refuseClass($task);
-      if ($refusal) {
-        $results[] = $this->newRefusal($task, $refusal);
+    foreach ($tasks as $key => $task) {
+      if (!$this->isAllowed($task)) {
+        $refusals[$key] = self::REFUSED_CLASS;
         continue;
       }
 
-      $columns = $this->loadColumns($task);
-      if (!$columns) {
-        $results[] = $this->newRefusal($task, self::REFUSED_LEASE);
-        continue;
-      }
-
-      $claim = $this->receipts->advance($finished, $task);
+      list($claim, $row) = $this->receipts->advance($finished, $task);
       $finished = null;
 
-      switch ($claim) {
-        case GantryReceipts::CLAIM_MADE:
-          $outcome = $this->executeTask($columns);
-          $finished = array($task, phutil_json_encode($outcome));
-          $results[] = $this->newResult(
-            $task,
-            GantryReceipts::STATE_DONE,
-            $outcome);
-          break;
-        case GantryReceipts::CLAIM_EXISTS:
-          $results[] = $this->newResultFromReceipt($task);
-          break;
-        case GantryReceipts::CLAIM_REFUSED:
-          $results[] = $this->newRefusal($task, self::REFUSED_LEASE);
-          break;
+      if ($claim === GantryReceipts::CLAIM_MADE) {
+        $outcome = $this->executeTask($row);
+        $finished = array($task, phutil_json_encode($outcome));
+        $results[$key] = $this->newResult(
+          $task,
+          GantryReceipts::STATE_DONE,
+          $outcome);
+      } else if ($claim === GantryReceipts::CLAIM_REFUSED) {
+        $refusals[$key] = self::REFUSED_LEASE;
       }
     }
 
@@ -88,63 +78,34 @@ final class GantryTaskBatch extends Phobject {
       $this->receipts->advance($finished);
     }
 
+    // Nothing above may come between an execution and its receipt.
+    foreach (array_diff_key($tasks, $results) as $key => $task) {
+      $results[$key] = $this->newResultOfRefusal(
+        $task,
+        idx($refusals, $key));
+    }
+
+    ksort($results);
     return $results;
   }
 
   /**
-   * The spelling is compared before the class is looked for: PHP would find it
-   * under other spellings, too, and loading a class can run code.
+   * Names are compared by their spelling before PHP looks for the class: it
+   * would find it under other spellings, too, and loading a class runs code.
    */
-  private function refuseClass(GantryTaskRequest $task) {
-    $class = $task->getTaskClass();
-
-    if (!in_array($class, $this->allowedClasses, $strict = true)) {
-      return self::REFUSED_CLASS;
-    }
-
-    try {
-      $is_worker = is_subclass_of($class, PhabricatorWorker::class);
-    } catch (Throwable $ex) {
-      // The class does not exist, or can not be loaded. The engine says what
-      // that means for a task.
-      return null;
-    }
-
-    return $is_worker ? null : self::REFUSED_WORKER;
+  private function isAllowed(GantryTaskRequest $task) {
+    return in_array(
+      $task->getTaskClass(),
+      $this->allowedClasses,
+      $strict = true);
   }
 
-  /**
-   * What is run is what the row says, never what the caller says.
-   */
-  private function loadColumns(GantryTaskRequest $task) {
-    if (!$task->isHeldBySomebody()) {
-      return null;
-    }
-
-    $row = queryfx_one(
-      $this->database->getConnection(),
-      'SELECT task.*, taskdata.data _taskData, UNIX_TIMESTAMP() _serverTime
-        FROM %R task LEFT JOIN %R taskdata ON taskdata.id = task.dataID
-        WHERE task.id = %d AND task.leaseOwner = %s',
-      new PhabricatorWorkerActiveTask(),
-      new PhabricatorWorkerTaskData(),
-      $task->getID(),
-      $task->getLeaseOwner());
-
-    // MySQL compares without regard to spaces at the end.
-    $is_same = $row
-            && $row['taskClass'] === $task->getTaskClass()
-            && $row['leaseOwner'] === $task->getLeaseOwner();
-
-    return $is_same ? $row : null;
-  }
-
-  private function executeTask(array $columns) {
+  private function executeTask(array $row) {
     $output_level = ob_get_level();
 
     PhabricatorCaches::destroyRequestCache();
-    $task = GantryPoolHost::newTask($columns, $columns['_taskData'])
-      ->setServerTime($columns['_serverTime']);
+    $task = GantryPoolHost::newTask($row, $row['_taskData'])
+      ->setServerTime($row['_serverTime']);
     $outcome = $this->engine->executeTask($task);
     GantryTaskRemains::clear($output_level);
 
@@ -163,31 +124,30 @@ final class GantryTaskBatch extends Phobject {
   /**
    * A task that would be refused now may have been run before, under the same
    * lease. Then that is the answer, or it would be run again elsewhere.
+   *
+   * @param string|null $code Null when there is such a receipt.
    */
-  private function newRefusal(GantryTaskRequest $task, $code) {
-    list($state, $outcome) = $this->receipts->loadState($task);
-    if ($state !== GantryReceipts::STATE_ABSENT) {
-      return $this->newResult($task, $state, $outcome);
+  private function newResultOfRefusal(GantryTaskRequest $task, $code) {
+    $result = $this->newResultFromReceipt($task);
+    if ($result['state'] !== GantryReceipts::STATE_ABSENT) {
+      return $result;
     }
 
-    $reasons = array(
-      self::REFUSED_CLASS => pht(
-        'The class is not in "gantry.task-classes".'),
-      self::REFUSED_LEASE => pht(
-        'There is no such task of this class under a live lease of this '.
-        'owner.'),
-      self::REFUSED_WORKER => pht('The class is not a PhabricatorWorker.'),
-    );
-
-    return $this->newResult($task, 'refused', null, $code, $reasons[$code]);
+    return $this->newResult($task, self::STATE_REFUSED, null, $code);
   }
 
   private function newResult(
     GantryTaskRequest $task,
     $state,
     $outcome,
-    $code = '',
-    $reason = '') {
+    $code = '') {
+
+    // The engine has looked at the class, and has run nothing.
+    if (idx((array)$outcome, 'category') === self::REFUSED_WORKER) {
+      $state = self::STATE_REFUSED;
+      $outcome = null;
+      $code = self::REFUSED_WORKER;
+    }
 
     return array(
       'id' => $task->getID(),
@@ -195,8 +155,23 @@ final class GantryTaskBatch extends Phobject {
       'state' => $state,
       'outcome' => $outcome,
       'code' => $code,
-      'reason' => $reason,
+      'reason' => $this->getRefusalReason($code),
     );
+  }
+
+  private function getRefusalReason($code) {
+    switch ($code) {
+      case self::REFUSED_CLASS:
+        return pht('The class is not in "gantry.task-classes".');
+      case self::REFUSED_LEASE:
+        return pht(
+          'There is no such task of this class under a live lease of this '.
+          'owner.');
+      case self::REFUSED_WORKER:
+        return pht('The class is not a PhabricatorWorker.');
+      default:
+        return '';
+    }
   }
 
 }
