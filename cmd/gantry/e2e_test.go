@@ -267,7 +267,7 @@ func commandsWork(s *site) {
 	expect(t, s.gantry("tasks", "enqueue", "--class=PhabricatorTestWorker", `--data={"n":9007199254740993}`), exitOK, "Task 1 (PhabricatorTestWorker) was queued.\n", "")
 	expect(t, s.gantry("tasks", "list"), exitOK, `
 CLASS                  QUEUED  LEASED  WAITING  FAILING  RUNS HERE
-PhabricatorTestWorker       1       0        0        0  yes
+PhabricatorTestWorker       1       0        0        0  plugin
 `[1:], "")
 	if got := s.gantry("tasks", "show", "--id=1"); !strings.HasSuffix(got.out, "22 bytes:\n{\"n\":9007199254740993}\n") {
 		t.Errorf("show says %s%s", got.out, got.err)

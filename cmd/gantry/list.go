@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -12,7 +13,8 @@ import (
 // classReport is one line of the table of classes.
 type classReport struct {
 	tasks.ClassStats
-	Runnable *bool `json:"runnable"` // a handler of the manifest takes the class; nil without a manifest
+	Runnable *bool  `json:"runnable"` // something here runs the class; nil when that is not known
+	Route    string `json:"route,omitempty"`
 }
 
 // taskReport is a task as list writes it.
@@ -27,8 +29,9 @@ func (a *app) listCommand() *cobra.Command {
 		Short: "List the classes in the queue, or the tasks that selectors match",
 		Long: `Without a selector: one line for each class in the queue, with how many of its
 tasks are queued, leased, waiting and failing (counting stops at a bound, shown
-as 10000+), and whether a handler of the plugin manifest takes the class here,
-which is unknown (null in JSON) without a manifest.
+as 10000+), and what would run the class here: a plugin, the pool or Conduit. PHP
+may turn out not to know it. Without a manifest and without PHP that is unknown
+(null in JSON).
 
 With selectors: the tasks that match, by ascending id. JSON is one document for
 classes, and one document a line for tasks.
@@ -41,7 +44,7 @@ classes, and one document a line for tasks.
 		Args: selectOnly,
 	}
 	selected := addSelectors(cmd)
-	addFlags(cmd.Flags(), "plugins")
+	addFlags(cmd.Flags(), "plugins", "php")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !selected.given(cmd.Flags()) && !cmd.Flags().Changed("limit") {
 			return a.withStore(cmd, a.listClasses)
@@ -57,7 +60,7 @@ classes, and one document a line for tasks.
 }
 
 func (a *app) listClasses(ctx context.Context, c *config, s store) error {
-	runnable, err := runnableClasses(c)
+	route, err := routes(c)
 	if err != nil {
 		a.warnf("it is not known which classes run here: %v", err)
 	}
@@ -71,8 +74,9 @@ func (a *app) listClasses(ctx context.Context, c *config, s store) error {
 	}{stats.Now, []classReport{}}
 	for _, class := range stats.Classes {
 		line := classReport{ClassStats: class}
-		if runnable != nil {
-			line.Runnable = new(runnable[class.Class])
+		if route != nil {
+			line.Route = route(class.Class)
+			line.Runnable = new(line.Route != "")
 		}
 		report.Classes = append(report.Classes, line)
 	}
@@ -91,23 +95,33 @@ func (a *app) listClasses(ctx context.Context, c *config, s store) error {
 	return nil
 }
 
-// runnableClasses answers the classes that the manifest has handlers for, nil
-// without a manifest.
-func runnableClasses(c *config) (map[string]bool, error) {
-	if c.Plugins == "" {
-		return nil, nil
-	}
-	manifest, err := loadManifest(c)
-	if err != nil {
+// routes answers a function that says what would run a class, or "" when
+// nothing would; nil without a manifest and without PHP.
+func routes(c *config) (func(class string) string, error) {
+	php, _, err := c.chooseRoute()
+	if err != nil || c.Plugins == "" && php == "" {
 		return nil, err
 	}
-	return served(manifest), nil
+	plugins := map[string]bool{}
+	if c.Plugins != "" {
+		manifest, err := loadManifest(c)
+		if err != nil {
+			return nil, err
+		}
+		plugins = served(manifest)
+	}
+	return func(class string) string {
+		if plugins[class] {
+			return "plugin"
+		}
+		return php
+	}, nil
 }
 
 func (c classReport) cells() []string {
 	runs := "unknown"
 	if c.Runnable != nil {
-		runs = map[bool]string{true: "yes", false: "no"}[*c.Runnable]
+		runs = cmp.Or(c.Route, "no")
 	}
 	count := func(n int) string {
 		if c.More {

@@ -208,7 +208,22 @@ func TestListMarksTheClassesThatRunHere(t *testing.T) {
 	expect(t, command(t, seed(t), "", "tasks", "list", "--plugins="+manifest(t, "/bin/true", "PhabricatorSearchWorker")), exitOK, `
 CLASS                     QUEUED  LEASED  WAITING  FAILING  RUNS HERE
 PhabricatorMetaMTAWorker       1       0        0        0  no
-PhabricatorSearchWorker        1       0        0        0  yes
+PhabricatorSearchWorker        1       0        0        0  plugin
 PhabricatorTestWorker          6       1        3        1  no
 `[1:], "")
+}
+
+func TestListTellsWhatPHPRuns(t *testing.T) {
+	loads := phorgeDir(t, `{"load-libraries":["`+library(t)+`"]}`)
+	expect(t, command(t, seed(t), "", "tasks", "list", "--phorge="+loads, "--plugins="+manifest(t, "/bin/true", "PhabricatorSearchWorker")), exitOK, `
+CLASS                     QUEUED  LEASED  WAITING  FAILING  RUNS HERE
+PhabricatorMetaMTAWorker       1       0        0        0  pool
+PhabricatorSearchWorker        1       0        0        0  plugin
+PhabricatorTestWorker          6       1        3        1  pool
+`[1:], "")
+	got := command(t, seed(t), "", "tasks", "list", "--output=json", "--phorge="+loads)
+	if want := `"more":false,"runnable":true,"route":"pool"}`; strings.Count(got.out, want) != 3 {
+		t.Errorf("JSON is %s", got.out)
+	}
+	expect(t, command(t, newMemory(), "", "tasks", "list", "--phorge="+loads, "--php=off"), exitOK, "The queue is empty.\n", "")
 }
