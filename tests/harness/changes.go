@@ -18,6 +18,7 @@ var volatileTables = map[string]string{
 	"conduit.conduit_methodcalllog": "the route is a call",
 	"daemon.":                       "whoever drains the queue reports there",
 	"gantry.":                       "Gantry's own",
+	"multimeter.":                   "one web request of a thousand is sampled",
 	"worker.lisk_counter":           "Gantry reserves task ids in blocks",
 }
 

@@ -22,6 +22,26 @@ type ground struct {
 	web      *harness.Web
 	world    harness.World
 	receiver *receiver
+	keys     [2]harness.Key
+}
+
+// allowed are the classes that run over Conduit here.
+var allowed = []string{
+	"AcmeNoSuchWorker",
+	"FeedPublisherHTTPWorker",
+	"FeedPublisherWorker",
+	"FeedPushWorker",
+	"FileDeletionWorker",
+	"GantryLiveOddWorker",
+	"HeraldWebhookWorker",
+	"PhabricatorApplicationTransactionPublishWorker",
+	"PhabricatorMetaMTAWorker",
+	"PhabricatorRebuildIndexesWorker",
+	"PhabricatorSearchWorker",
+	"PhabricatorTestWorker",
+	"PhabricatorUser",
+	"PhabricatorWorker",
+	harness.LiveWorker,
 }
 
 var shared struct {
@@ -62,6 +82,9 @@ func prepareGround(p *harness.Phorge) (*ground, error) {
 		return nil, err
 	}
 	harness.AtEnd(g.web.Stop)
+	if g.keys, err = p.LetExecute(allowed...); err != nil {
+		return nil, err
+	}
 	ctx := context.Background()
 	if g.world, err = p.MakeWorld(ctx, g.receiver.server.URL); err != nil {
 		return nil, err

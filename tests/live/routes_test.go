@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/phorge-gantry/gantry/bridge/conduit"
 	"github.com/phorge-gantry/gantry/bridge/pool"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/runtime"
@@ -31,7 +32,7 @@ type route struct {
 
 var (
 	stock  = route{"stock", drainStock}
-	routes = []route{{"pool", drainPool}}
+	routes = []route{{"pool", drainPool}, {"conduit", drainConduit}}
 )
 
 // drainStock lets stock taskmasters do it: one at a time, and another when a
@@ -87,6 +88,23 @@ func drainPool(t *testing.T, g *ground) map[int64]string {
 		t.Fatal(err)
 	}
 	return drainOneByOne(t, g, processes)
+}
+
+// drainConduit lets Gantry do it, through the web server.
+func drainConduit(t *testing.T, g *ground) map[int64]string {
+	t.Helper()
+	calls, err := conduit.New(conduit.Config{
+		URL: g.web.URL(), Namespace: g.Namespace(), KeyID: g.keys[0].ID, Key: conduit.Secret(g.keys[0].Secret),
+		Connections: 1, Log: quiet(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer calls.Close()
+	if err := calls.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return drainOneByOne(t, g, calls)
 }
 
 // drainOneByOne passes through a runtime with one slot until nothing is due,
@@ -164,11 +182,15 @@ func (g *ground) restore(t *testing.T, before *harness.Snapshot) {
 }
 
 // begin answers what there is before a route runs, and forgets what was
-// delivered.
+// delivered. The run is in a later second than what was prepared, so that an
+// epoch which it writes is always a change.
 func (g *ground) begin(t *testing.T) *harness.Snapshot {
 	t.Helper()
 	before := g.snapshot(t)
 	g.restore(t, before)
+	q := openQueue(t, g.Phorge)
+	now := q.count(t, "SELECT UNIX_TIMESTAMP()")
+	harness.Eventually(t, "the second is over", func() bool { return q.count(t, "SELECT UNIX_TIMESTAMP()") > now })
 	return before
 }
 
@@ -261,18 +283,20 @@ func differences(want, got traces) (all []string) {
 	return all
 }
 
-// tooOften is what stock Phorge and the engine say of a task that is not tried
-// any more.
-var tooOften = [2]*regexp.Regexp{
-	regexp.MustCompile(`^PhabricatorWorkerPermanentFailureException: Task \d+ has exceeded the maximum number of failures \(\d+\)\.$`),
-	regexp.MustCompile(`^Task \d+ failed more often than its class allows \(\d+\)\.`),
+// synonyms are what stock Phorge says, and what Gantry says of the same.
+var synonyms = map[*regexp.Regexp]*regexp.Regexp{
+	regexp.MustCompile(`^PhabricatorWorkerPermanentFailureException: Task \d+ has exceeded the maximum number of failures \(\d+\)\.$`): regexp.MustCompile(`^Task \d+ failed more often than its class allows \(\d+\)\.`),
+
+	regexp.MustCompile(`^PhabricatorWorkerPermanentFailureException: Task class '\w+' does not extend PhabricatorWorker\.$`): regexp.MustCompile(`^class \w+ is not a PhabricatorWorker`),
 }
 
 // saysTheSame reports whether a route names the exception that stock Phorge
 // logs. It may say more, such as where it happened.
 func saysTheSame(stock, route string) bool {
-	if tooOften[0].MatchString(stock) {
-		return route == stock || tooOften[1].MatchString(route)
+	for stockSays, gantrySays := range synonyms {
+		if stockSays.MatchString(stock) && gantrySays.MatchString(route) {
+			return true
+		}
 	}
 	return strings.Contains(route, stock)
 }

@@ -47,9 +47,8 @@ final class GantryLiveOddWorker extends PhabricatorWorker {
         return;
       case 'print':
         echo str_repeat("\0\0\0\2\0\0\0\0{}", 100000);
-        fwrite(STDOUT, '{"type":"outcome"}');
-        fwrite(STDERR, "On stderr.\n");
-        file_put_contents('php://stdout', 'On stdout.');
+        file_put_contents('php://stdout', '{"type":"outcome"}');
+        file_put_contents('php://stderr', "On stderr.\n");
         return;
       case 'data':
         throw new PhabricatorWorkerPermanentFailureException(
