@@ -66,6 +66,18 @@ type classConfig struct {
 	MaxCrashes  *int           `koanf:"max_crashes"`
 }
 
+// longestPickupDelay answers how old a task must be to be taken, whatever its
+// class.
+func (c *config) longestPickupDelay() time.Duration {
+	longest := max(c.PickupDelay, c.PHPPickupDelay)
+	for _, class := range c.Classes {
+		if class.PickupDelay != nil {
+			longest = max(longest, *class.PickupDelay)
+		}
+	}
+	return longest
+}
+
 // loadConfig reads all sources. fallback is the file to read when neither flag
 // nor environment names one; it need not exist.
 func loadConfig(flags *pflag.FlagSet, environ []string, fallback string) (*config, error) {

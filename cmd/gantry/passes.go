@@ -12,14 +12,15 @@ import (
 	"github.com/phorge-gantry/gantry/tasks/runtime"
 )
 
-// passes runs the queue until a pass finds nothing due. No pass begins after
-// the end of drain; the end of stop cuts one short, and so does the timeout.
-func (a *app) passes(drain, stop context.Context, timeout time.Duration, rt *runtime.Runtime, w *watch) error {
+// passes runs the queue until a pass finds nothing due, even after the pickup
+// delay, before which nobody knows how old a task is. No pass begins after the
+// end of drain; the end of stop cuts one short, and so does the drain timeout.
+func (a *app) passes(drain, stop context.Context, c *config, rt *runtime.Runtime, w *watch) error {
 	stop, cancel := context.WithCancel(stop)
 	defer cancel()
-	context.AfterFunc(drain, func() { time.AfterFunc(timeout, cancel) })
+	context.AfterFunc(drain, func() { time.AfterFunc(c.DrainTimeout, cancel) })
 	var sum runtime.Stats
-	worked, waited := w.php.ready(), false
+	worked, waited, ripe := w.php.ready(), false, false
 	for {
 		pass, err := rt.RunOnce(stop)
 		sum = add(sum, pass)
@@ -29,13 +30,24 @@ func (a *app) passes(drain, stop context.Context, timeout time.Duration, rt *run
 		}
 		switch {
 		case pass.Leased > 0:
-			waited = false
+			waited, ripe = false, false
+		case !ripe:
+			ripe = pause(drain, c.longestPickupDelay())
 		case !waited && (restarted(drain, w.host.List) || worked && w.php.restarted(drain)):
-			waited = true
+			waited, ripe = true, false
 		default:
 			return errors.Join(a.printCounts(sum), notReady(w.host), w.php.notReady(), w.givenBack(drain, sum))
 		}
 	}
+}
+
+// pause waits, and reports true.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // phpRestart is how long PHP that worked may take to work again.

@@ -104,7 +104,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	announce(log, c, h, php)
 	w := newWatch(a, log, s, h, php)
 	if untilEmpty {
-		return errors.Join(a.passes(drain, stop, c.DrainTimeout, rt, w), rt.Close())
+		return errors.Join(a.passes(drain, stop, c, rt, w), rt.Close())
 	}
 	if c.Socket != "" {
 		hangUp, err := serveStatus(c.Socket, rt.Ready, func() any { return w.status(rt) })
