@@ -95,9 +95,9 @@ func (c *call) answered(found receipts, err error) {
 			c.health.worked()
 		}
 		c.read(found, false)
-	case failed.code == credential:
+	case failed.unbegun && failed.code != "":
 		// A proxy may have sent the request twice, and what was refused is the
-		// second copy, for its nonce.
+		// second copy, for its nonce. When a lookup is refused too, it was not.
 		c.refused = true
 	case failed.unbegun:
 		c.release(failed)

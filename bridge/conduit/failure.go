@@ -36,7 +36,7 @@ func (c *client) read(method string, answer *http.Response, content []byte) (jso
 		failed.unbegun = answer.StatusCode == http.StatusTooManyRequests // that is its meaning
 	case envelope.code != "":
 		failed.code = envelope.code
-		failed.cause = fmt.Errorf("Phorge answered %.64s (%.300q)%s", envelope.code, envelope.info, c.remedy(envelope, answer.Header))
+		failed.cause = fmt.Errorf("it failed with %.64s (%.300q)%s", envelope.code, envelope.info, c.remedy(envelope, answer.Header))
 		failed.unbegun = strings.HasPrefix(envelope.code, "ERR-GANTRY-") || envelope.code == "ERR-CONDUIT-CALL"
 	default:
 		return envelope.result, nil

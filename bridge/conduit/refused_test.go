@@ -49,17 +49,19 @@ func TestACallThatIsRefusedGivesItsTasksBackAndPausesLeasing(t *testing.T) {
 }
 
 func TestTheSecondCopyOfARequestIsRefusedAndTheFirstDecides(t *testing.T) {
-	p := newPhorge(t)
-	e, _ := start(t, configured(p))
-	p.setMeddle(func(c *conduitCall, w http.ResponseWriter) bool {
-		if c.mode != "run" {
-			return false
-		}
-		c.result()
-		c.fail(w, credential)
-		return true
-	})
-	want(t, execute(t, e, p.leased()), tasks.Succeeded, "")
+	for _, code := range []string{credential, "ERR-GANTRY-RATE"} {
+		p := newPhorge(t)
+		e, _ := start(t, configured(p))
+		p.setMeddle(func(c *conduitCall, w http.ResponseWriter) bool {
+			if c.mode != "run" {
+				return false
+			}
+			c.result()
+			c.fail(w, code)
+			return true
+		})
+		want(t, execute(t, e, p.leased()), tasks.Succeeded, "")
+	}
 }
 
 func TestAClockThatIsWrongIsNamed(t *testing.T) {
