@@ -54,9 +54,10 @@ func (r *resident) execute(ctx context.Context, task tasks.Task, require func(ti
 		case a := <-c.answer:
 			return r.conclude(c, a)
 		case lease := <-c.lease:
-			require(lease)
-			// When it cannot be written, the process is dead or being killed.
-			_, _ = writeFrame(r.requests, order{Type: "leased", Request: c.request}, nil)
+			if require(lease); ctx.Err() == nil {
+				// When it cannot be written, the process is dead or ending.
+				_, _ = writeFrame(r.requests, order{Type: "leased", Request: c.request}, nil)
+			}
 		case <-r.dead:
 			select {
 			case a := <-c.answer:

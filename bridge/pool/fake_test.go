@@ -55,9 +55,10 @@ func fakeHost(file string) {
 	switch word, rest, _ := strings.Cut(string(how), " "); word {
 	case "exit":
 		fmt.Fprintln(os.Stderr, rest)
-		os.Exit(2)
+		syscall.Exit(2)
 	case "stop":
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		hang()
 	case "hang":
 		fmt.Println(rest)
 		hang()
@@ -74,9 +75,11 @@ func fakeHost(file string) {
 		hang()
 	case "twice":
 		f.say(ready)
+	case "print":
+		fmt.Print(rest)
 	case "quit":
 		f.say(ready)
-		os.Exit(3)
+		syscall.Exit(3)
 	case "deaf":
 		f.say(ready)
 		hang()
@@ -88,11 +91,12 @@ func fakeHost(file string) {
 	f.say(ready)
 	for f.serve() {
 	}
+	syscall.Exit(0) // os.Exit takes a second under the race detector
 }
 
 func (f fakeProcess) say(header map[string]any) {
 	if _, err := writeFrame(f.answers, header, nil); err != nil {
-		os.Exit(9)
+		syscall.Exit(9)
 	}
 }
 
@@ -150,10 +154,10 @@ func (f fakeProcess) do(data []byte, request string, answer map[string]any) bool
 		f.say(answer)
 	case "half an answer":
 		f.answers.WriteString("\x00\x00\x01\x00\x00\x00\x00\x00{\"type\"")
-		os.Exit(5)
+		syscall.Exit(5)
 	case "answer and exit":
 		f.say(answer)
-		os.Exit(6)
+		syscall.Exit(6)
 	case "leave":
 		answer["leaving"] = order.Text
 	case "leave while idle":
@@ -168,9 +172,10 @@ func (f fakeProcess) do(data []byte, request string, answer map[string]any) bool
 		fmt.Fprint(os.Stdout, strings.Repeat(order.Text, max(1, order.Times)))
 	case "exit":
 		fmt.Fprint(os.Stderr, order.Text)
-		os.Exit(4)
+		syscall.Exit(4)
 	case "stop":
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		hang()
 	case "hang":
 		hang()
 	case "wait for file":
@@ -185,9 +190,9 @@ func (f fakeProcess) do(data []byte, request string, answer map[string]any) bool
 		hang()
 	case "leave an orphan":
 		startProgram(order.File, true, "sleep", "1000")
-		os.Exit(4)
+		syscall.Exit(4)
 	case "leave an orphan that answers":
-		startProgram(order.File, true, os.Args[0], "fake-orphan", request)
+		startProgram(order.File, true, os.Args[0], "fake-orphan", request, strconv.Itoa(os.Getpid()))
 		hang()
 	default:
 		panic(order.Do)
@@ -208,8 +213,8 @@ func startProgram(file string, leaves bool, name string, arguments ...string) {
 }
 
 // fakeOrphan answers a request when the process that had it is gone.
-func fakeOrphan(request string) {
-	for parent := os.Getppid(); os.Getppid() == parent; {
+func fakeOrphan(request, parent string) {
+	for strconv.Itoa(os.Getppid()) == parent {
 		time.Sleep(time.Millisecond)
 	}
 	f := fakeProcess{answers: os.NewFile(4, "answers")}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 			fakeHost(os.Args[2])
 			return
 		case "fake-orphan":
-			fakeOrphan(os.Args[2])
+			fakeOrphan(os.Args[2], os.Args[3])
 			return
 		case "fake-gantry":
 			fakeGantry(os.Args[2])
@@ -205,4 +205,17 @@ func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// octal answers the flags in a file of /proc/<pid>/fdinfo.
+func octal(info string) int64 {
+	_, after, _ := strings.Cut(info, "flags:")
+	line, _, _ := strings.Cut(after, "\n")
+	flags, err := strconv.ParseInt(strings.TrimSpace(line), 8, 64)
+	if err != nil {
+		panic(err)
+	}
+	return flags
 }

@@ -1,0 +1,190 @@
+package pool
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+func TestATaskWhoseProcessDiesCrashesWithWhatItPrintedLast(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	for range 3 {
+		got := run(t.Context(), p, map[string]any{"do": "exit", "text": "PHP Fatal error:  the printer is on fire"})
+		want(t, got, tasks.Crashed, "ended: exit status 4; it printed last:\nPHP Fatal error:  the printer is on fire")
+		if got.Wait != tasks.DefaultWait {
+			t.Errorf("it waits %v", got.Wait)
+		}
+		eventually(t, "the next process is ready", func() bool { return p.Ready("Do") })
+	}
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
+}
+
+func TestAKilledProcessIsReplaced(t *testing.T) {
+	p, log := startReady(t, Config{Min: 2})
+	outcome, pid := background(t, t.Context(), p, map[string]any{"do": "hang"})
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	want(t, <-outcome, tasks.Crashed, fmt.Sprintf("PHP process %d ended: signal: killed", pid))
+	idle := pids(p, Idle)[0]
+	if err := unix.Kill(idle, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "two others run", func() bool { return len(pids(p, Idle)) == 2 && !alive(idle) })
+	if got := p.State().Problem; !strings.Contains(got, "signal: killed") {
+		t.Errorf("the problem is %q", got)
+	}
+	if !strings.Contains(log.String(), "signal: killed") {
+		t.Error("the log says nothing of it")
+	}
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
+	if got := p.State().Problem; got != "" {
+		t.Errorf("the problem after work was done is %q", got)
+	}
+}
+
+func TestAnAnswerThatWasGivenBeforeDeathCounts(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	for range 20 {
+		want(t, run(t.Context(), p, map[string]any{"do": "answer and exit"}), tasks.Succeeded, "")
+		eventually(t, "the next process is ready", func() bool { return len(pids(p, Idle)) == 1 && p.State().Processes[0].Tasks == 0 })
+	}
+}
+
+func TestATaskOfWhichNothingWasReadIsReleased(t *testing.T) {
+	p, _ := newFake(t, "deaf").start(Config{})
+	outcome := make(chan tasks.Outcome, 1)
+	go func() { outcome <- run(t.Context(), p, map[string]any{}) }()
+	eventually(t, "the task is in the pipe", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return waiting(p.processes[0].requests) > 0
+	})
+	if err := unix.Kill(pids(p, Busy)[0], unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	want(t, <-outcome, tasks.Released, "signal: killed")
+}
+
+// A program that a task has left behind holds the pipes open, out of reach.
+func TestDeathIsSeenAlthoughAnOrphanHoldsThePipes(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	file := filepath.Join(t.TempDir(), "orphan")
+	want(t, run(t.Context(), p, map[string]any{"do": "leave an orphan", "file": file}), tasks.Crashed, "exit status 4")
+	orphan := readPID(t, file)
+	defer unix.Kill(orphan, unix.SIGKILL)
+	if !alive(orphan) {
+		t.Error("the orphan is dead, so this has shown nothing")
+	}
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
+}
+
+func TestALateAnswerReachesNobody(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	file := filepath.Join(t.TempDir(), "orphan")
+	outcome, pid := background(t, t.Context(), p, map[string]any{"do": "leave an orphan that answers", "file": file})
+	orphan := readPID(t, file)
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	want(t, <-outcome, tasks.Crashed, "signal: killed")
+	next, _ := background(t, t.Context(), p, map[string]any{"do": "hang"})
+	eventually(t, "the orphan has answered and ended", func() bool { return !alive(orphan) })
+	p.Close()
+	want(t, <-next, tasks.Released, "cut short")
+}
+
+func TestWhatATaskLeftInItsGroupEndsWithTheProcess(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	file := filepath.Join(t.TempDir(), "program")
+	outcome, pid := background(t, t.Context(), p, map[string]any{"do": "start a program", "file": file})
+	program := readPID(t, file)
+	if group, err := unix.Getpgid(program); err != nil || group != pid {
+		t.Fatalf("the program is in group %d (%v), its process is %d", group, err, pid)
+	}
+	if session, err := unix.Getsid(pid); err != nil || session != pid {
+		t.Errorf("process %d is in session %d (%v)", pid, session, err)
+	}
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-outcome
+	eventually(t, "the program is gone", func() bool { return !alive(program) })
+}
+
+func TestProcessesEndWithAGantryThatIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "start"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gantry := exec.Command(os.Args[0], "fake-gantry", dir)
+	if err := gantry.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer gantry.Wait()
+	defer gantry.Process.Kill()
+	pid := readPID(t, filepath.Join(dir, "pid"))
+	if err := gantry.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process is gone", func() bool { return !alive(pid) })
+}
+
+func TestB33StoppedProcessesAreReplaced(t *testing.T) {
+	p, _ := startReady(t, Config{Min: 3})
+	before := pids(p, Idle)
+	for _, pid := range before {
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "three others run", func() bool {
+		isOld := func(pid int) bool { return slices.Contains(before, pid) }
+		now := pids(p, Idle)
+		return len(now) == 3 && !slices.ContainsFunc(now, isOld)
+	})
+	if got := p.State().Problem; !strings.Contains(got, "it was stopped by a signal") {
+		t.Errorf("the problem is %q", got)
+	}
+	want(t, run(t.Context(), p, map[string]any{"do": "stop"}), tasks.Crashed, "it was stopped by a signal")
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
+}
+
+func TestB33AProcessThatDoesNotTakeItsTaskIsKilledAndTheTaskReleased(t *testing.T) {
+	f := newFake(t, "deaf")
+	p, _ := f.start(Config{TakeTimeout: 20 * time.Millisecond})
+	f.starts("")
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Released, "did not take task 7 within 20ms")
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
+}
+
+func TestAProcessThatTookPartOfItsTaskIsBlamed(t *testing.T) {
+	p, _ := startReady(t, Config{TakeTimeout: 20 * time.Millisecond})
+	pid := pids(p, Idle)[0]
+	outcome := make(chan tasks.Outcome, 1)
+	// The fake reads 4096 bytes at a time and works with the header first.
+	go func() {
+		outcome <- p.Execute(t.Context(), tasks.Task{ID: 7, Class: "Do", Data: bytesOf(8 << 20)}, nil)
+	}()
+	got := <-outcome
+	if got.Kind != tasks.Crashed {
+		t.Errorf("process %d answered %+v", pid, got)
+	}
+}
+
+func TestAProcessThatClosesItsRequestsIsKilledAndTheTaskReleased(t *testing.T) {
+	f := newFake(t, "shut")
+	p, _ := f.start(Config{LeaveTimeout: 20 * time.Millisecond})
+	f.starts("")
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Released, "closed its requests")
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
+}
