@@ -215,6 +215,15 @@ func (p *Phorge) Configure(options map[string]any) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
+// Override is Configure, and answers what puts the configuration back.
+func (p *Phorge) Override(options map[string]any) (reset func() error, err error) {
+	text, err := os.ReadFile(p.config())
+	if err != nil {
+		return nil, fmt.Errorf("read the scratch configuration: %w", err)
+	}
+	return func() error { return os.WriteFile(p.config(), text, 0o644) }, p.Configure(options)
+}
+
 // Reset empties the worker tables and forgets the executions and the mails. The
 // id counter goes on. Nothing may be working on the queue.
 func (p *Phorge) Reset() error {

@@ -63,6 +63,8 @@ func newGround(t *testing.T) *ground {
 	}
 	g := shared.ground
 	g.receiver.answer(http.StatusOK)
+	// Refusals of the tests before do not count.
+	openQueue(t, p).exec(t, "DELETE FROM live_system.system_actionlog")
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
@@ -176,4 +178,19 @@ func (g *ground) call(t *testing.T, method string, params map[string]any, into a
 	if err != nil {
 		t.Fatalf("%s: %v", method, err)
 	}
+}
+
+// configured does something under other options.
+func (g *ground) configured(t *testing.T, options map[string]any, do func()) {
+	t.Helper()
+	reset, err := g.Override(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := reset(); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	do()
 }
