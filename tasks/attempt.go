@@ -16,7 +16,7 @@ const (
 type Attempt struct {
 	TaskID   int64  `json:"taskID"`
 	Class    string `json:"taskClass"`
-	Number   int    `json:"attempt"` // the failureCount that it left
+	Number   int    `json:"attempt"` // 1 for the first
 	Route    string `json:"route"`
 	Category string `json:"category"`
 	Reason   string `json:"reason"`

@@ -34,7 +34,7 @@ func (s *Store) Settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 // settle takes the ids of the follow-ups before the transaction, so that no
 // counter row is locked inside it.
 func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
-	b := &batch{settlements: settlements, problems: make([]error, len(settlements)), doubt: make([]bool, len(settlements))}
+	b := &batch{store: s, settlements: settlements, problems: make([]error, len(settlements)), doubt: make([]bool, len(settlements))}
 	followUps := 0
 	for i, settlement := range settlements {
 		b.problems[i] = s.problem(settlement.Outcome)
@@ -43,7 +43,7 @@ func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 	err := s.withIDs(ctx, followUps, func(ids []int64) error {
 		b.ids = ids
 		return s.untilKnown(ctx, func(bool) error {
-			err := s.transact(ctx, func(tx *sql.Tx) error { return b.write(ctx, tx) })
+			err := b.commit(ctx)
 			if errors.Is(err, errCommitUnknown) {
 				b.doubtWritten()
 			}
@@ -52,6 +52,9 @@ func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 	})
 	if refused(err) || errors.Is(err, tasks.ErrTooLarge) {
 		return s.settleEach(ctx, settlements, err)
+	}
+	if err == nil {
+		s.trim(ctx, len(b.attempts))
 	}
 	return b.answers, err
 }
@@ -97,6 +100,7 @@ func (s *Store) settleEach(ctx context.Context, settlements []tasks.Settlement, 
 
 // batch is what one transaction settles.
 type batch struct {
+	store       *Store
 	settlements []tasks.Settlement
 	problems    []error // why an outcome cannot be stored
 	doubt       []bool  // written by a transaction whose COMMIT was not answered
@@ -106,6 +110,26 @@ type batch struct {
 	answers []tasks.Settled
 	written []bool
 	outcomes
+	attempts []tasks.Attempt
+}
+
+// commit runs the transaction.
+func (b *batch) commit(ctx context.Context) error {
+	run := func(record bool) error {
+		return b.store.transact(ctx, func(tx *sql.Tx) error { return b.write(ctx, tx, record) })
+	}
+	if !slices.ContainsFunc(b.settlements, fails) {
+		return run(false)
+	}
+	return b.store.recording(ctx, run)
+}
+
+func fails(s tasks.Settlement) bool {
+	switch s.Outcome.Kind {
+	case tasks.Retry, tasks.Failed, tasks.Crashed:
+		return true
+	}
+	return false
 }
 
 // followUps answers how many follow-ups a settlement queues when it is stored.
@@ -123,7 +147,7 @@ func (b *batch) doubtWritten() {
 }
 
 // write is the transaction.
-func (b *batch) write(ctx context.Context, tx *sql.Tx) error {
+func (b *batch) write(ctx context.Context, tx *sql.Tx, record bool) error {
 	ids := make([]int64, len(b.settlements))
 	for i, s := range b.settlements {
 		ids[i] = s.ID
@@ -143,7 +167,11 @@ func (b *batch) write(ctx context.Context, tx *sql.Tx) error {
 	if err := save(ctx, tx, b.saved); err != nil {
 		return err
 	}
-	return insertTasks(ctx, tx, b.queued)
+	if err := insertTasks(ctx, tx, b.queued); err != nil || !record {
+		b.attempts = nil
+		return err
+	}
+	return b.store.insertAttempts(ctx, tx, b.attempts)
 }
 
 // decide answers each settlement and collects what is to be written. A second
@@ -152,6 +180,7 @@ func (b *batch) decide(rows map[int64]*row, past map[int64]trace, now int64) {
 	b.answers = make([]tasks.Settled, len(b.settlements))
 	b.written = make([]bool, len(b.settlements))
 	b.outcomes = outcomes{now: now}
+	b.attempts = nil
 	ids := b.ids
 	for i, s := range b.settlements {
 		answer := &b.answers[i]
@@ -168,6 +197,9 @@ func (b *batch) decide(rows map[int64]*row, past map[int64]trace, now int64) {
 			}
 			b.written[i] = true
 			answer.FollowUps = mine
+			if fails(s) {
+				b.attempts = append(b.attempts, b.store.attemptOf(r, s, now))
+			}
 			if result, ok := b.settle(r, s, mine); ok {
 				delete(rows, s.ID)
 				past[s.ID] = trace{&s.Lease.Owner, result}

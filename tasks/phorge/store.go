@@ -59,6 +59,7 @@ type Store struct {
 	host   string
 	ids    idBlock
 	leaser leaser
+	gantry *gantry
 }
 
 var (
@@ -100,6 +101,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		nonce:  strings.ToLower(rand.Text()[:8]),
 		host:   c.Host,
 		ids:    idBlock{now: time.Now},
+		gantry: newGantry(cfg.DBName, time.Now),
 	}
 	if err := s.check(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -132,6 +134,8 @@ func (s *Store) check(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, writableSQL); err != nil {
 		return s.server.explain(err)
 	}
+	// The queue works without it; Store.Gantry says why it is not there.
+	_ = s.gantry.check(ctx, s.db)
 	return s.repairCounter(ctx)
 }
 

@@ -1,0 +1,140 @@
+package phorge
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+const (
+	attemptColumns = `taskID, taskClass, attempt, route, category, reason, host, leaseOwner, durationUs, epoch`
+
+	// Fails unless the table, all of its columns and the rights are there, and
+	// writes nothing.
+	probeAttemptsSQL = `INSERT INTO %s (` + attemptColumns + `) SELECT ` + attemptColumns + ` FROM %[1]s WHERE FALSE`
+
+	attemptsSQL = `SELECT ` + attemptColumns + ` FROM %s WHERE taskID = ? ORDER BY id DESC LIMIT ?`
+
+	trimSQL = `DELETE FROM %s WHERE epoch < UNIX_TIMESTAMP() - ? ORDER BY epoch, id LIMIT ?`
+)
+
+const (
+	// keptFor is how long attempts are kept: as long as Phorge's collector
+	// worker.tasks keeps archived tasks.
+	keptFor = 14 * 24 * time.Hour
+
+	// Old attempts are deleted once so many were written, or some and so much
+	// time has passed, and twice as many at most: that keeps up with any rate,
+	// and no transaction is large.
+	trimAfter = 500
+	trimEvery = time.Minute
+)
+
+// The widths of the columns, in characters, and the cap of a reason in bytes.
+const (
+	routeWidth    = 16
+	categoryWidth = 32
+	hostWidth     = 64
+	reasonBytes   = 4096
+)
+
+// errNoAttempts: attempts could not be written, for a reason that does not
+// pass. What they belong to is then written without them.
+var errNoAttempts = errors.New("attempts cannot be written")
+
+// attemptOf answers what is recorded of a failed outcome. The row is as it was
+// before.
+func (s *Store) attemptOf(r *row, settlement tasks.Settlement, now int64) tasks.Attempt {
+	o := settlement.Outcome
+	return tasks.Attempt{
+		TaskID: r.ID, Class: r.Class, Number: r.FailureCount + 1,
+		Route: settlement.Route, Category: o.Category, Reason: o.Reason,
+		Host: s.host, Owner: settlement.Lease.Owner,
+		Duration: max(0, o.Duration.Microseconds()), Epoch: now,
+	}
+}
+
+// insertAttempts writes attempts in the transaction of what they belong to.
+func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, attempts []tasks.Attempt) error {
+	rows := bulk{head: `INSERT INTO ` + s.gantry.table("attempts") + ` (` + attemptColumns + `) VALUES `, row: `(?,?,?,?,?,?,?,?,?,?)`}
+	for part := range slices.Chunk(attempts, insertBytes/reasonBytes) {
+		values := make([]any, 0, 10*len(part))
+		for _, a := range part {
+			values = append(values, a.TaskID, a.Class, a.Number, clip(a.Route, routeWidth), clip(a.Category, categoryWidth),
+				redact(a.Reason, reasonBytes), clip(a.Host, hostWidth), a.Owner, a.Duration, a.Epoch)
+		}
+		_, err := rows.exec(ctx, tx, len(part), values)
+		var refusal *mysql.MySQLError
+		if errors.As(err, &refusal) && passing[refusal.Number] == "" && !contended(err) {
+			return fmt.Errorf("%w: %w", errNoAttempts, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recording runs a transaction with attempts, and again without when those
+// cannot be written.
+func (s *Store) recording(ctx context.Context, run func(record bool) error) error {
+	err := run(s.gantry.usable(ctx, s.db) == nil)
+	if errors.Is(err, errNoAttempts) {
+		s.gantry.failed(err)
+		err = run(false)
+	}
+	return err
+}
+
+// Attempts answers the latest failed attempts of a task, newest first, at most
+// limit. Those older than two weeks are gone. It fails where Gantry does.
+func (s *Store) Attempts(ctx context.Context, taskID int64, limit int) ([]tasks.Attempt, error) {
+	if err := s.gantry.usable(ctx, s.db); err != nil {
+		return nil, err
+	}
+	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(attemptsSQL, s.gantry.table("attempts")), taskID, max(0, limit))
+	if err != nil {
+		return nil, fmt.Errorf("read the attempts of task %d: %w", taskID, s.server.explain(err))
+	}
+	defer rows.Close()
+	var attempts []tasks.Attempt
+	for rows.Next() {
+		var a tasks.Attempt
+		err := rows.Scan(&a.TaskID, &a.Class, &a.Number, &a.Route, &a.Category, &a.Reason, &a.Host, &a.Owner, &a.Duration, &a.Epoch)
+		if err != nil {
+			return nil, fmt.Errorf("read the attempts of task %d: %w", taskID, err)
+		}
+		attempts = append(attempts, a)
+	}
+	return attempts, s.server.explain(rows.Err())
+}
+
+// trim deletes old attempts when it is time, after so many new ones. A failure
+// is no matter: the next call deletes them.
+func (s *Store) trim(ctx context.Context, written int) {
+	if n := s.gantry.toTrim(written); n > 0 {
+		_, _ = s.db.ExecContext(ctx, fmt.Sprintf(trimSQL, s.gantry.table("attempts")), int(keptFor/time.Second), n)
+	}
+}
+
+// toTrim answers how many old attempts may be deleted now.
+func (g *gantry) toTrim(written int) int {
+	if written == 0 {
+		return 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.attempted += written
+	if g.attempted < trimAfter && g.now().Sub(g.trimmed) < trimEvery {
+		return 0
+	}
+	n := 2 * max(g.attempted, trimAfter)
+	g.attempted, g.trimmed = 0, g.now()
+	return n
+}

@@ -1,0 +1,111 @@
+package phorge
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// gantry is the database <namespace>_gantry, which holds what Phorge's own
+// tables have no column for. It stands on the server of the worker database, so
+// that one transaction can write to both. Without it the queue works, minus
+// what is kept there.
+type gantry struct {
+	database string // empty: the worker database does not tell the namespace
+	now      func() time.Time
+
+	mu      sync.Mutex
+	problem error     // why it cannot be used, nil when it can
+	checked time.Time // when that was found out
+
+	attempted int       // attempts written since the old ones were last deleted
+	trimmed   time.Time // when that was
+}
+
+// recheck is how often a database that cannot be used is looked for again: it
+// may be created, or granted, while Gantry runs.
+const recheck = time.Minute
+
+const workerSuffix = "_worker"
+
+func newGantry(workerDatabase string, now func() time.Time) *gantry {
+	g := &gantry{now: now}
+	if namespace, ok := strings.CutSuffix(workerDatabase, workerSuffix); ok && namespace != "" {
+		g.database = namespace + "_gantry"
+	}
+	return g
+}
+
+// table answers the quoted name of a table.
+func (g *gantry) table(name string) string { return quoted(g.database) + "." + quoted(name) }
+
+func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// check finds out whether attempts can be read and written.
+func (g *gantry) check(ctx context.Context, db *sql.DB) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.checked = g.now()
+	if g.database == "" {
+		g.problem = errors.New("the worker database is not called <namespace>_worker, so the name of Gantry's own database is unknown; failed attempts are not recorded")
+		return g.problem
+	}
+	_, err := db.ExecContext(ctx, fmt.Sprintf(probeAttemptsSQL, g.table("attempts")))
+	g.problem = g.explain(err)
+	return g.problem
+}
+
+// usable answers nil, or why the database cannot be used. It looks again when
+// the last look was long ago.
+func (g *gantry) usable(ctx context.Context, db *sql.DB) error {
+	g.mu.Lock()
+	problem, old := g.problem, g.now().Sub(g.checked) >= recheck
+	g.mu.Unlock()
+	if problem != nil && old {
+		return g.check(ctx, db)
+	}
+	return problem
+}
+
+// failed notes that a statement on it was refused.
+func (g *gantry) failed(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.problem, g.checked = g.explain(err), g.now()
+}
+
+// explain says what a person can do about an error.
+func (g *gantry) explain(err error) error {
+	var refusal *mysql.MySQLError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &refusal):
+		return fmt.Errorf("database %s: failed attempts are not recorded: %w", g.database, err)
+	}
+	remedy := "look at the database"
+	switch refusal.Number {
+	case 1049, 1146:
+		remedy = "create it with `gantry storage upgrade`, or with Phorge's `bin/storage upgrade` once the library is installed"
+	case 1044, 1142:
+		remedy = "grant this user SELECT, INSERT and DELETE on it, or create it with `gantry storage upgrade` if it is not there"
+	case 1054:
+		remedy = "it is older than this Gantry; run `gantry storage upgrade`"
+	}
+	return fmt.Errorf("database %s: failed attempts are not recorded; %s: %w", g.database, remedy, err)
+}
+
+// Gantry answers nil, or why the database <namespace>_gantry cannot be used and
+// what to do about it. The queue works without it; what is missing are the
+// attempts.
+func (s *Store) Gantry() error {
+	s.gantry.mu.Lock()
+	defer s.gantry.mu.Unlock()
+	return s.gantry.problem
+}
