@@ -20,6 +20,8 @@ import (
 type store interface {
 	tasks.Store
 	tasks.Operator
+	Attempts(ctx context.Context, task int64, limit int) ([]tasks.Attempt, error)
+	Gantry() error // why Gantry's own tables cannot be used, nil when they can
 	Close() error
 }
 
@@ -81,7 +83,7 @@ beside or instead of the taskmaster daemons. Phorge needs no patch.
   gantry tasks list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.poolCommand(), a.keysCommand(), a.configCommand(), a.versionCommand())
+	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.poolCommand(), a.keysCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
 	root.Version = readVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlag)

@@ -31,6 +31,20 @@ type memory struct{ *storetest.Memory }
 
 func (memory) Close() error { return nil }
 
+func (memory) Gantry() error { return nil }
+
+// Attempts answers those of task 4: the model keeps none.
+func (memory) Attempts(_ context.Context, task int64, limit int) ([]tasks.Attempt, error) {
+	if task != 4 {
+		return nil, nil
+	}
+	attempts := []tasks.Attempt{
+		{TaskID: 4, Class: "PhabricatorTestWorker", Number: 2, Route: "pool", Category: "crash", Reason: "exit status 255\n\x1b[2J", Host: "web1", Owner: "gantry:2", Duration: 1500, Epoch: noon - 10},
+		{TaskID: 4, Class: "PhabricatorTestWorker", Number: 1, Route: "plugin", Category: "temporary", Reason: "no ink", Host: "web1", Owner: "gantry:1", Duration: 7, Epoch: noon - 400},
+	}
+	return attempts[:min(limit, len(attempts))], nil
+}
+
 func newMemory() memory {
 	return memory{storetest.NewMemory(func() int64 { return noon })}
 }

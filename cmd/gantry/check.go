@@ -72,9 +72,10 @@ manifest (slots can only be lowered):
 func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration, the store and the handler binaries",
-		Long: `Read the configuration, open the store, verify the handler binaries, and print
-one line for each finding, then the settings with where they come from. The
+		Short: "Check the configuration, the store, PHP and the handler binaries",
+		Long: `Read the configuration, open the store, start a PHP process as the pool does or ask
+worker.execute what it offers, verify the handler binaries, and print one line for
+each finding, then the settings with where they come from. The
 password and the parameters of a dsn are hidden. The exit code is 1 when there is
 a problem. JSON is one document.`,
 		Example: `  gantry config check
@@ -89,12 +90,13 @@ a problem. JSON is one document.`,
 		}
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
-		report := checkReport{Config: c.report()}
-		runnable, findings, err := checkPlugins(ctx, c)
+		php := checkPHP(ctx, c)
+		taken, plugins, err := checkPlugins(ctx, c, php)
 		if err != nil {
 			return err
 		}
-		report.Findings = append(a.checkStore(ctx, c, runnable), findings...)
+		report := checkReport{Config: c.report(), Findings: slices.Concat(
+			a.checkStore(ctx, c, php, taken), php.findings, plugins, checkClasses(c, php, taken))}
 		if err := a.printCheck(report); err != nil {
 			return err
 		}
@@ -118,26 +120,34 @@ func (c *config) report() []settingReport {
 
 // checkPlugins verifies the handler binaries and answers the classes they
 // take.
-func checkPlugins(ctx context.Context, c *config) (runnable map[string]bool, findings []finding, err error) {
+func checkPlugins(ctx context.Context, c *config, php phpFound) (taken map[string]bool, findings []finding, err error) {
 	if c.Plugins == "" {
-		return nil, []finding{{warning, "plugins", "there is no manifest, so `gantry run` has nothing to run: set plugins"}}, nil
+		if php.route == "" {
+			findings = []finding{{warning, "plugins", "there is no manifest, so `gantry run` has nothing to run: set plugins, or phorge or conduit for PHP"}}
+		}
+		return nil, findings, nil
 	}
 	manifest, err := loadManifest(c)
 	if err != nil {
 		return nil, []finding{{problem, "plugins", err.Error()}}, nil
 	}
-	runnable = served(manifest)
-	findings, err = verifyPlugins(ctx, manifest)
+	taken = served(manifest)
+	findings, err = verifyPlugins(ctx, manifest, php.route)
+	return taken, findings, err
+}
+
+// checkClasses looks for settings that do nothing.
+func checkClasses(c *config, php phpFound, taken map[string]bool) (findings []finding) {
 	for _, class := range slices.Sorted(maps.Keys(c.Classes)) {
-		if !runnable[class] {
-			findings = append(findings, finding{warning, "classes." + class, "no handler of the manifest takes the class, so its settings do nothing"})
+		if php.route == "" && !taken[class] {
+			findings = append(findings, finding{warning, "classes." + class, "nothing here runs the class, so its settings do nothing"})
 		}
 	}
-	return runnable, findings, err
+	return findings
 }
 
 // checkStore opens the store and looks at what is queued.
-func (a *app) checkStore(ctx context.Context, c *config, runnable map[string]bool) []finding {
+func (a *app) checkStore(ctx context.Context, c *config, php phpFound, taken map[string]bool) []finding {
 	s, err := a.open(ctx, c)
 	if err != nil {
 		return []finding{{problem, "store", err.Error()}}
@@ -148,10 +158,14 @@ func (a *app) checkStore(ctx context.Context, c *config, runnable map[string]boo
 		return []finding{{problem, "store", err.Error()}}
 	}
 	findings := []finding{{ok, "store", "it opens; tasks of " + plural(len(stats.Classes), "class", "classes") + " are queued"}}
+	if err := s.Gantry(); err != nil {
+		findings = append(findings, finding{warning, "storage", err.Error()})
+	} else {
+		findings = append(findings, finding{ok, "storage", "Gantry's own tables are there"})
+	}
 	for _, class := range stats.Classes {
-		if !runnable[class.Class] {
-			findings = append(findings, finding{warning, "class " + class.Class,
-				"tasks are queued and no handler here takes them; they stay as they are for whoever can run them"})
+		if f, found := php.judgeClass(class.Class); found && !taken[class.Class] {
+			findings = append(findings, f)
 		}
 	}
 	return findings

@@ -19,10 +19,12 @@ classes: {AcmeWorker: {slots: 2}, Gone: {deadline: 1m}}
 	got := command(t, queued(t, 1, "OtherWorker"), "", "config", "check", "--config="+file, "--slots=8")
 	expect(t, got, exitOK, strings.NewReplacer("FILE", file, "PLUGINS", plugins, "BINARY", binary(t)).Replace(`
 ok       store: it opens; tasks of 1 class are queued
-warning  class OtherWorker: tasks are queued and no handler here takes them; they stay as they are for whoever can run them
-warning  plugin acme: class AcmeWorker falls back to php, which this Gantry cannot run yet: its tasks wait while the handler cannot take them
+ok       storage: Gantry's own tables are there
+warning  class OtherWorker: tasks are queued and nothing here runs them; they stay as they are for whoever can
+warning  php: nothing runs PHP, so classes without a plugin stay in the queue: neither phorge nor conduit is set
+warning  plugin acme: class AcmeWorker falls back to php, which nothing here runs: its tasks wait while the handler cannot take them
 ok       plugin acme: BINARY starts and takes its classes
-warning  classes.Gone: no handler of the manifest takes the class, so its settings do nothing
+warning  classes.Gone: nothing here runs the class, so its settings do nothing
 `[1:])+settingsTable(file, plugins), fmt.Sprintf("warning: %s is where a password is and everybody on this machine may read it: chmod o-rwx %s\n", file, file))
 }
 
@@ -58,7 +60,7 @@ func TestCheckAsJSONIsOneDocument(t *testing.T) {
 		t.Errorf("exit code %d, %s", got.code, got.out)
 	}
 	for _, want := range []string{
-		`{"findings":[{"level":"problem","about":"store","message":"no store in this test"},{"level":"warning","about":"plugins","message":"there is no manifest`,
+		`{"findings":[{"level":"problem","about":"store","message":"no store in this test"},{"level":"warning","about":"php","message":"nothing runs PHP, so classes without a plugin stay in the queue: neither phorge nor conduit is set"},{"level":"warning","about":"plugins","message":"there is no manifest`,
 		`{"name":"slots","value":"32","origin":"default"}`,
 	} {
 		if !strings.Contains(got.out, want) {

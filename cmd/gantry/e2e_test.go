@@ -66,6 +66,9 @@ func newSite(t *testing.T, dir string) *site {
 	plugins := manifestOf(t, filepath.Join(dir, "handler-testworker"), "PhabricatorTestWorker", "{}")
 	config := writeFile(t, "gantry.yaml", "plugins: "+plugins+"\nslots: 8\n", 0o600)
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "GANTRY_CONFIG=" + config, "GANTRY_DSN=" + s.dsn}
+	if got := s.gantry("storage", "upgrade"); got.code != exitOK {
+		t.Fatalf("storage upgrade: exit code %d, %s", got.code, got.err)
+	}
 	return s
 }
 
@@ -249,6 +252,9 @@ func untilEmptyEnds(s *site) {
 	if got.code != exitOK || !strings.Contains(got.out, "101 tasks leased: 100 succeeded") || !strings.Contains(got.out, "1 failed") {
 		t.Errorf("exit code %d, %s", got.code, got.out)
 	}
+	if got := s.gantry("tasks", "show", "--archived", "--class=PhabricatorTestWorker"); !strings.Contains(got.out, "  attempt 1      ") || !strings.Contains(got.out, "plugin on ") {
+		t.Errorf("show does not tell why it failed: %s%s", got.out, got.err)
+	}
 }
 
 func firstSignalEndsPasses(s *site) {
@@ -276,6 +282,8 @@ PhabricatorTestWorker       1       0        0        0  plugin
 	if got := s.gantry("tasks", "show", "--id=1"); !strings.HasSuffix(got.out, "22 bytes:\n{\"n\":9007199254740993}\n") {
 		t.Errorf("show says %s%s", got.out, got.err)
 	}
+	expect(t, s.gantry("storage", "upgrade"), exitOK, "Nothing was missing.\n", "")
+	expect(t, s.gantry("storage", "upgrade", "--output=json"), exitOK, `{"created":[]}`+"\n", "")
 	expect(t, s.gantry("tasks", "priority", "--id=1", "--priority=5"), exitOK, "Task 1 (PhabricatorTestWorker) has priority 5 now.\nChanged 1 of 1 selected tasks.\n", "")
 	if got := s.gantry("tasks", "delay", "--id=1", "--until=2 hours"); got.code != exitOK {
 		t.Errorf("delay: %+v", got)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -133,6 +134,34 @@ Task 9 (PhabricatorMetaMTAWorker)
 18
 `[1:], "")
 }
+
+func TestShowTellsWhyAttemptsFailed(t *testing.T) {
+	got := command(t, seed(t), "", "tasks", "show", "--id=4")
+	for _, want := range []string{
+		"  attempt 2      \"2027-01-15 11:59:50Z (10s ago) after 1500 µs, pool on web1: crash: exit status 255\\n\\x1b[2J\"\n",
+		"  attempt 1      2027-01-15 11:53:20Z (6m40s ago) after 7 µs, plugin on web1: temporary: no ink\n",
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("it says\n%s\nand not\n%s", got.out, want)
+		}
+	}
+	got = command(t, seed(t), "", "tasks", "show", "--id=4", "--output=json")
+	if want := `"attempts":[{"taskID":4,"taskClass":"PhabricatorTestWorker","attempt":2,"route":"pool","category":"crash",`; !strings.Contains(got.out, want) {
+		t.Errorf("JSON is %s", got.out)
+	}
+	if got := command(t, seed(t), "", "tasks", "show", "--id=5", "--output=json"); !strings.Contains(got.out, `"attempts":[]`) {
+		t.Errorf("JSON of a task that never failed is %s", got.out)
+	}
+	got = command(t, withoutTables{seed(t)}, "", "tasks", "show", "--id=4", "--output=json")
+	if got.code != exitOK || !strings.Contains(got.out, `"attempts":null`) || got.err != "warning: why attempts failed is not known: no tables\n" {
+		t.Errorf("without Gantry's tables: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
+// withoutTables is a queue beside which Gantry's own tables are missing.
+type withoutTables struct{ memory }
+
+func (withoutTables) Gantry() error { return errors.New("no tables") }
 
 func TestShowKeepsTheBytesOfTheData(t *testing.T) {
 	for _, c := range []struct {

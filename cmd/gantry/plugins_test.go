@@ -94,7 +94,7 @@ func TestVerifyStartsABinaryAndAsksWhatItTakes(t *testing.T) {
 	self := binary(t)
 	got := command(t, nil, "", "plugins", "verify", "--plugins="+manifest(t, self, "AcmeWorker"))
 	expect(t, got, exitOK, fmt.Sprintf(`
-warning  plugin acme: class AcmeWorker falls back to php, which this Gantry cannot run yet: its tasks wait while the handler cannot take them
+warning  plugin acme: class AcmeWorker falls back to php, which nothing here runs: its tasks wait while the handler cannot take them
 ok       plugin acme: %s starts and takes its classes
 `[1:], self), "")
 	got = command(t, nil, "", "plugins", "verify", "--output=json", "--plugins="+manifest(t, self, "OtherWorker"))

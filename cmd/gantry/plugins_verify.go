@@ -30,7 +30,11 @@ binaries get no task. One line for each finding; JSON is one document a line.`,
 			}
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
-			findings, err := verifyPlugins(ctx, manifest)
+			php, _, err := c.chooseRoute()
+			if err != nil {
+				return err
+			}
+			findings, err := verifyPlugins(ctx, manifest, php)
 			if err != nil {
 				return err
 			}
@@ -44,8 +48,9 @@ binaries get no task. One line for each finding; JSON is one document a line.`,
 	}
 }
 
-// verifyPlugins starts every binary of a manifest once.
-func verifyPlugins(ctx context.Context, manifest *host.Manifest) ([]finding, error) {
+// verifyPlugins starts every binary of a manifest once. php is the route of PHP,
+// or "".
+func verifyPlugins(ctx context.Context, manifest *host.Manifest, php string) ([]finding, error) {
 	h, err := startHost(ctx, manifest, zerolog.Nop())
 	if err != nil {
 		return nil, err
@@ -53,13 +58,13 @@ func verifyPlugins(ctx context.Context, manifest *host.Manifest) ([]finding, err
 	defer h.Close()
 	var findings []finding
 	for _, status := range h.List() {
-		findings = append(findings, judge(status)...)
+		findings = append(findings, judge(status, php)...)
 	}
 	return findings, nil
 }
 
 // judge answers what there is to say about a binary that was started.
-func judge(status host.Status) []finding {
+func judge(status host.Status, php string) []finding {
 	about := "plugin " + status.Name
 	if status.State != host.Ready {
 		return []finding{{problem, about, status.Problem}}
@@ -71,9 +76,9 @@ func judge(status host.Status) []finding {
 		case class.Problem != "":
 			worst = problem
 			findings = append(findings, finding{problem, about, class.Problem})
-		case class.Fallback == host.PHP:
+		case class.Fallback == host.PHP && php == "":
 			findings = append(findings, finding{warning, about, fmt.Sprintf(
-				"class %s falls back to php, which this Gantry cannot run yet: its tasks wait while the handler cannot take them", class.Class)})
+				"class %s falls back to php, which nothing here runs: its tasks wait while the handler cannot take them", class.Class)})
 		}
 	}
 	if worst == ok {

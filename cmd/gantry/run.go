@@ -79,6 +79,9 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 		return err
 	}
 	defer s.Close()
+	if err := s.Gantry(); err != nil {
+		log.Warn().Err(err).Msg("Gantry's own tables cannot be used")
+	}
 	h, err := startHost(drain, manifest, log)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,16 +15,21 @@ import (
 // null when there is no data row; bytes that are no text are in dataBase64.
 type taskDetail struct {
 	taskReport
-	Data       *string `json:"data"`
-	DataBase64 []byte  `json:"dataBase64,omitempty"`
+	Attempts   []tasks.Attempt `json:"attempts"` // failed ones, newest first; null where nobody records them
+	Data       *string         `json:"data"`
+	DataBase64 []byte          `json:"dataBase64,omitempty"`
 }
+
+// shownAttempts is how many failed attempts of a task are shown.
+const shownAttempts = 20
 
 func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show everything about tasks, with their data",
 		Long: `Show all columns of the selected tasks, what their owner means, and their data
-as it is stored, byte for byte. JSON is one document a line; data that is not
+as it is stored, byte for byte; and why their last attempts failed, where Gantry's
+own tables are (see gantry storage). JSON is one document a line; data that is not
 UTF-8 is in dataBase64.
 
 ` + selectionHelp,
@@ -44,6 +50,9 @@ UTF-8 is in dataBase64.
 }
 
 func (a *app) showTasks(ctx context.Context, s store, selected *selection) error {
+	if err := s.Gantry(); err != nil {
+		a.warnf("why attempts failed is not known: %v", err)
+	}
 	count, err := selected.each(ctx, s, tasks.Active, func(page []tasks.Record) error {
 		for _, r := range page {
 			full, err := s.Get(ctx, r.ID)
@@ -58,7 +67,14 @@ func (a *app) showTasks(ctx context.Context, s store, selected *selection) error
 			if err != nil {
 				return err
 			}
-			if err := a.showTask(full, now); err != nil {
+			var attempts []tasks.Attempt
+			if s.Gantry() == nil {
+				if attempts, err = s.Attempts(ctx, r.ID, shownAttempts); err != nil {
+					return err
+				}
+				attempts = append([]tasks.Attempt{}, attempts...) // there are none, and that is known
+			}
+			if err := a.showTask(full, attempts, now); err != nil {
 				return err
 			}
 		}
@@ -70,10 +86,10 @@ func (a *app) showTasks(ctx context.Context, s store, selected *selection) error
 	return err
 }
 
-func (a *app) showTask(r tasks.Record, now int64) error {
+func (a *app) showTask(r tasks.Record, attempts []tasks.Attempt, now int64) error {
 	word, sentence := standing(r, now)
 	if a.print.json {
-		return a.print.document(detail(r, word))
+		return a.print.document(detail(r, word, attempts))
 	}
 	a.print.linef("Task %d (%s)", r.ID, plain(r.Class))
 	field := func(name, value string) { a.print.linef("  %-14s %s", name, plain(value)) }
@@ -92,22 +108,27 @@ func (a *app) showTask(r tasks.Record, now int64) error {
 		field("duration", fmt.Sprintf("%d µs", r.Duration))
 		field("archivedEpoch", clock(r.Epoch, now))
 	}
+	for _, t := range attempts {
+		field(fmt.Sprintf("attempt %d", t.Number), fmt.Sprintf("%s after %d µs, %s on %s: %s: %s",
+			clock(t.Epoch, now), t.Duration, cmp.Or(t.Route, "nothing ran it"), t.Host, cmp.Or(t.Category, "failed"), t.Reason))
+	}
 	text := plain(string(r.Data))
 	switch {
 	case r.Data == nil:
 		field("data", "none; PHP reads null")
-		return nil
 	case text != string(r.Data):
 		field("data", fmt.Sprintf("%d bytes that are not text, quoted:", len(r.Data)))
 	default:
 		field("data", fmt.Sprintf("%d bytes:", len(r.Data)))
 	}
-	a.print.linef("%s", text)
+	if r.Data != nil {
+		a.print.linef("%s", text)
+	}
 	return nil
 }
 
-func detail(r tasks.Record, state string) taskDetail {
-	d := taskDetail{taskReport: taskReport{r, state}}
+func detail(r tasks.Record, state string, attempts []tasks.Attempt) taskDetail {
+	d := taskDetail{taskReport: taskReport{r, state}, Attempts: attempts}
 	switch {
 	case !utf8.Valid(r.Data):
 		d.DataBase64 = r.Data
