@@ -12,6 +12,8 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
+var failure = tasks.Outcome{Kind: tasks.Retry, Wait: time.Hour}
+
 // upgrade creates <namespace>_gantry and answers its quoted name.
 func (q *queue) upgrade() string {
 	q.t.Helper()
@@ -199,7 +201,7 @@ func TestWithoutItsDatabaseTheQueueWorksAndSaysWhatIsMissing(t *testing.T) {
 	s := q.open()
 	now := time.Now()
 	s.gantry.now = func() time.Time { return now }
-	failing := func() int64 { return work(t, s, 1, tasks.Outcome{Kind: tasks.Retry, Wait: time.Hour})[0].ID }
+	failing := func() int64 { return work(t, s, 1, failure)[0].ID }
 	missing := func() {
 		t.Helper()
 		id := failing()
@@ -247,15 +249,14 @@ SELECT 0, 'Old', seq, '', '', '', '', '', 0, UNIX_TIMESTAMP() - 14 * 86400 - 200
 			t.Errorf("%s %d are left, want %d", when, got, want)
 		}
 	}
-	retry := tasks.Outcome{Kind: tasks.Retry, Wait: time.Hour}
 	work(t, s, 1, tasks.Outcome{Kind: tasks.Succeeded})
 	left(2500, "when nothing failed")
-	work(t, s, 1, retry)
+	work(t, s, 1, failure)
 	left(1500, "with the first failure")
-	work(t, s, 1, retry)
+	work(t, s, 1, failure)
 	left(1500, "with the next")
 	now = now.Add(trimEvery)
-	work(t, s, 1, retry)
+	work(t, s, 1, failure)
 	if got := q.number("SELECT MIN(attempt) FROM " + name + ".attempts WHERE taskClass = 'Old'"); got < 1900 || got > 2001 {
 		t.Errorf("after a minute the oldest left is %d, want the first that is younger than two weeks", got)
 	}
@@ -285,12 +286,12 @@ func TestSettlingWithoutAFailureCostsNothingForAttempts(t *testing.T) {
 		settle(t, s, held, outcome)
 		return q.status("Com_insert") - inserts, q.status("Com_delete") - deletes
 	}
-	statements(tasks.Outcome{Kind: tasks.Retry, Wait: time.Hour}) // deletes old ones
+	statements(failure) // deletes old ones
 	inserts, deletes := statements(tasks.Outcome{Kind: tasks.Succeeded})
 	if inserts != 0 || deletes != 1 {
 		t.Errorf("50 successes took %d inserts and %d deletes, want 0 and 1", inserts, deletes)
 	}
-	inserts, deletes = statements(tasks.Outcome{Kind: tasks.Retry, Wait: time.Hour})
+	inserts, deletes = statements(failure)
 	if inserts != 2 || deletes != 0 {
 		t.Errorf("50 failures took %d inserts and %d deletes, want one for the tasks and one for the attempts", inserts, deletes)
 	}
