@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
 func TestMain(m *testing.M) {
@@ -32,14 +33,7 @@ func TestMain(m *testing.M) {
 			return
 		}
 	}
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	harness.Main(m)
 }
 
 // fake is how the processes of a test's pool start: what is in the file when
@@ -78,10 +72,13 @@ func (f fake) start(c Config) (*Pool, *logBuffer) {
 	return start(f.t, c)
 }
 
+// start starts a pool that is closed when the test ends, and insists that it
+// leaves nothing.
 func start(t testing.TB, c Config) (*Pool, *logBuffer) {
 	t.Helper()
 	log := &logBuffer{}
 	c.Log = zerolog.New(log)
+	before := goleak.IgnoreCurrent()
 	p, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +87,7 @@ func start(t testing.TB, c Config) (*Pool, *logBuffer) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
+		goleak.VerifyNone(t, before)
 	})
 	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
