@@ -89,18 +89,27 @@ final class GantryDatabase extends Phobject {
   }
 
   /**
-   * Run queries in one transaction, again when the server ended it. The
-   * callback must come to the same when it runs twice.
+   * Run queries in one transaction. The callback must come to the same when it
+   * runs again.
    */
   public function saveTogether($callback) {
-    $conn = $this->getConnection();
-
-    for ($try = 1; ; $try++) {
-      try {
+    return $this->tryAgain(
+      function($conn) use ($callback) {
         $conn->openTransaction();
         $result = call_user_func($callback, $conn);
         $conn->saveTransaction();
         return $result;
+      });
+  }
+
+  /**
+   * Run queries, and run them again when the server has ended them or the
+   * connection is lost.
+   */
+  public function tryAgain($callback) {
+    for ($try = 1; ; $try++) {
+      try {
+        return call_user_func($callback, $this->getConnection());
       } catch (AphrontRecoverableQueryException $ex) {
         $this->endTransaction();
         if ($try >= self::MAXIMUM_TRIES) {

@@ -42,14 +42,18 @@ final class GantryReceipts extends Phobject {
    *   constant, and the row of a task that is now ours to run.
    */
   public function advance($finished, ?GantryTaskRequest $next = null) {
-    return $this->database->saveTogether(
-      function($conn) use ($finished, $next) {
-        if ($finished) {
-          list($task, $outcome) = $finished;
-          $this->finish($conn, $task, $outcome);
-        }
-        return $next ? $this->claim($conn, $next) : null;
-      });
+    $step = function($conn) use ($finished, $next) {
+      if ($finished) {
+        list($task, $outcome) = $finished;
+        $this->finish($conn, $task, $outcome);
+      }
+      return $next ? $this->claim($conn, $next) : null;
+    };
+
+    // Each of the two is one statement that writes.
+    return ($finished && $next)
+      ? $this->database->saveTogether($step)
+      : $this->database->tryAgain($step);
   }
 
   private function finish($conn, GantryTaskRequest $task, $outcome) {
