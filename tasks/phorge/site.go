@@ -21,6 +21,15 @@ type Site struct {
 	// DSN names the master of the worker database. It holds the password.
 	DSN string
 
+	// DaemonDSN names the master of the database that daemon_log is in. See
+	// Heartbeat. It holds the password.
+	DaemonDSN string
+
+	// GantryApart says that by cluster.databases the database <namespace>_gantry
+	// belongs on another master than the worker database, while one transaction
+	// has to reach both. Its partition has to list "worker" and "gantry".
+	GantryApart bool
+
 	// Namespace is storage.default-namespace.
 	Namespace string
 
@@ -30,6 +39,13 @@ type Site struct {
 	// Libraries is load-libraries: the directories of the PHP libraries that the
 	// Phorge loads besides its own.
 	Libraries []string
+
+	// BaseURI is phabricator.base-uri, "" when it is not set.
+	BaseURI string
+
+	// DaemonUser is phd.user, whom everything that runs PHP should run as. ""
+	// when it is not set.
+	DaemonUser string
 }
 
 // siteConfig is what matters here of conf/local/local.json. PHP takes numbers
@@ -43,6 +59,8 @@ type siteConfig struct {
 	ReadOnly  bool         `json:"cluster.read-only"`
 	Databases []siteServer `json:"cluster.databases"`
 	Libraries []string     `json:"load-libraries"`
+	BaseURI   string       `json:"phabricator.base-uri"`
+	PhdUser   string       `json:"phd.user"`
 }
 
 // siteServer is an entry of cluster.databases, as PhabricatorDatabaseRefParser
@@ -84,11 +102,22 @@ func ReadPhorge(dir string) (Site, error) {
 			return Site{}, fmt.Errorf("read the configuration of Phorge: %s: %w", path, readable(err))
 		}
 	}
-	cfg, err := c.worker()
+	worker, err := c.database("worker")
 	if err != nil {
 		return Site{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return Site{DSN: cfg.FormatDSN(), Namespace: c.Namespace, ReadOnly: c.ReadOnly, Libraries: c.libraries(dir)}, nil
+	daemon, err := c.database("daemon")
+	if err != nil {
+		return Site{}, fmt.Errorf("%s: %w", path, err)
+	}
+	gantry, err := c.database("gantry")
+	if err != nil {
+		return Site{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return Site{
+		DSN: worker.FormatDSN(), DaemonDSN: daemon.FormatDSN(), GantryApart: gantry.Addr != worker.Addr,
+		Namespace: c.Namespace, ReadOnly: c.ReadOnly, Libraries: c.libraries(dir), BaseURI: c.BaseURI, DaemonUser: c.PhdUser,
+	}, nil
 }
 
 // libraries answers load-libraries as PHP finds them: what is relative, beside
@@ -146,17 +175,17 @@ func readable(err error) error {
 	return err
 }
 
-// worker answers the connection to the database of the application "worker".
-func (c siteConfig) worker() (*mysql.Config, error) {
+// database answers the connection to the database of an application.
+func (c siteConfig) database(application string) (*mysql.Config, error) {
 	server := siteServer{Host: c.Host}
 	if len(c.Databases) > 0 {
 		var err error
-		if server, err = c.workerMaster(); err != nil {
+		if server, err = c.master(application); err != nil {
 			return nil, err
 		}
 	}
 	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd, cfg.DBName = c.User, c.Pass, c.Namespace+"_worker"
+	cfg.User, cfg.Passwd, cfg.DBName = c.User, c.Pass, c.Namespace+"_"+application
 	cfg.Timeout = 10 * time.Second
 	if server.User != nil {
 		cfg.User = *server.User
@@ -174,8 +203,8 @@ func (c siteConfig) worker() (*mysql.Config, error) {
 	return cfg, address(cfg, server.Host, port)
 }
 
-// workerMaster chooses as PhabricatorDatabaseRef::getMasterDatabaseRefForApplication.
-func (c siteConfig) workerMaster() (siteServer, error) {
+// master chooses as PhabricatorDatabaseRef::getMasterDatabaseRefForApplication.
+func (c siteConfig) master(application string) (siteServer, error) {
 	masters := slices.DeleteFunc(slices.Clone(c.Databases), func(s siteServer) bool { return s.Role != "master" })
 	chosen := masters
 	if len(masters) > 1 {
@@ -184,12 +213,12 @@ func (c siteConfig) workerMaster() (siteServer, error) {
 				return s.Disabled || !slices.Contains(s.Partition, application)
 			})
 		}
-		if chosen = holding("worker"); len(chosen) == 0 {
+		if chosen = holding(application); len(chosen) == 0 {
 			chosen = holding("default")
 		}
 	}
 	if len(chosen) == 0 || chosen[0].Disabled {
-		return siteServer{}, errors.New("cluster.databases names no enabled master for the application worker")
+		return siteServer{}, fmt.Errorf("cluster.databases names no enabled master for the application %s", application)
 	}
 	return chosen[0], nil
 }

@@ -1,6 +1,7 @@
 package phorge
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // phorgeDir answers a directory that looks like a Phorge with these files in
@@ -100,6 +102,53 @@ func TestReadPhorgeFindsTheWorkerDatabase(t *testing.T) {
 			}
 			if want := map[bool]string{true: "unix", false: "tcp"}[strings.HasPrefix(c.address, "/")]; cfg.Net != want {
 				t.Errorf("network %s, want %s", cfg.Net, want)
+			}
+		})
+	}
+}
+
+func TestReadPhorgeFindsWhatElseIsToBeKnown(t *testing.T) {
+	partitions := func(first, second string) string {
+		return `"cluster.databases": [{"host": "m1", "role": "master", "partition": [` + first + `]},
+{"host": "m2", "role": "master", "partition": [` + second + `], "user": "u2"}]`
+	}
+	for _, c := range []struct {
+		name, config string
+		want         Site
+	}{
+		{"nothing is set", `"mysql.host": "db"`, Site{
+			DSN: "root@tcp(db:3306)/phabricator_worker", DaemonDSN: "root@tcp(db:3306)/phabricator_daemon",
+		}},
+		{"everything is set", `"mysql.host": "db", "storage.default-namespace": "ns", "phabricator.base-uri": "https://p.example/",
+"phd.user": "daemons", "load-libraries": ["/lib/gantry/src", "beside/src"]`, Site{
+			DSN: "root@tcp(db:3306)/ns_worker", DaemonDSN: "root@tcp(db:3306)/ns_daemon", Namespace: "ns",
+			BaseURI: "https://p.example/", DaemonUser: "daemons", Libraries: []string{"/lib/gantry/src", "DIR/beside/src"},
+		}},
+		{"the daemons have a master of their own", partitions(`"default"`, `"daemon"`), Site{
+			DSN: "root@tcp(m1:3306)/phabricator_worker", DaemonDSN: "u2@tcp(m2:3306)/phabricator_daemon",
+		}},
+		{"the worker has a master of its own", partitions(`"default"`, `"worker"`), Site{
+			DSN: "u2@tcp(m2:3306)/phabricator_worker", DaemonDSN: "root@tcp(m1:3306)/phabricator_daemon", GantryApart: true,
+		}},
+		{"the worker shares its master with gantry", partitions(`"default"`, `"worker", "gantry"`), Site{
+			DSN: "u2@tcp(m2:3306)/phabricator_worker", DaemonDSN: "root@tcp(m1:3306)/phabricator_daemon",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := phorgeDir(t, map[string]string{"local.json": "{" + c.config + "}"})
+			site, err := ReadPhorge(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, library := range site.Libraries {
+				site.Libraries[i] = strings.Replace(library, filepath.Dir(dir), "DIR", 1)
+			}
+			c.want.Namespace = cmp.Or(c.want.Namespace, "phabricator")
+			// The parameters of the session are not what this is about.
+			site.DSN, _, _ = strings.Cut(site.DSN, "?")
+			site.DaemonDSN, _, _ = strings.Cut(site.DaemonDSN, "?")
+			if diff := gocmp.Diff(c.want, site); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}
