@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,10 +24,7 @@ import (
 // real server.
 func TestInstalled(t *testing.T) {
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir, ".", "../handler-testworker").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build the programs: %v\n%s", err, out)
-	}
+	build(t, dir)
 	for _, c := range []struct {
 		name string
 		test func(s *site)
@@ -37,10 +35,20 @@ func TestInstalled(t *testing.T) {
 		{"a closed terminal drains too, however often it tells", hangupDrains},
 		{"run --until-empty ends by itself", untilEmptyEnds},
 		{"the first signal ends run --until-empty after the pass", firstSignalEndsPasses},
+		{"a running Gantry answers on its socket", socketAnswers},
 		{"commands work on a real queue", commandsWork},
 		{"a store that cannot be worked with is explained", badStores},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(newSite(t, dir)) })
+	}
+}
+
+// build builds the programs into a directory.
+func build(t *testing.T, dir string) {
+	t.Helper()
+	out, err := exec.Command("go", "build", "-o", dir, ".", "../handler-testworker").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build the programs: %v\n%s", err, out)
 	}
 }
 
@@ -295,6 +303,42 @@ PhabricatorTestWorker       1       0        0        0  plugin
 	expect(t, s.gantry("tasks", "awaken", "--id=1", "--output=json"), exitNothing, `{"selected":1,"awakened":0}`+"\n", "gantry: nothing was changed: only tasks that yielded and never failed can be awakened\n")
 	if n := s.count("SELECT COUNT(*) FROM worker_activetask WHERE id = 1 AND priority = 5 AND leaseOwner IS NULL AND leaseExpires = 0"); n != 1 {
 		t.Error("task 1 is not in the state that Phorge's retry leaves")
+	}
+}
+
+func socketAnswers(s *site) {
+	t := s.t
+	socket := filepath.Join(t.TempDir(), "s")
+	namespace := strings.TrimSuffix(s.dsn[strings.LastIndexByte(s.dsn, '/')+1:], "_worker")
+	options, err := json.Marshal(map[string]any{
+		"mysql.host": "127.0.0.1", "mysql.port": harness.Shared(t).Port(), "storage.default-namespace": namespace,
+		"load-libraries": []string{library(t)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "GANTRY_DSN=", "GANTRY_PHORGE="+phorgeDir(t, string(options)), "GANTRY_SOCKET="+socket,
+		"GANTRY_PHP_PROCESSES=2", "GANTRY_PHP_BINARY="+fakePHP(t, namespace, "PhabricatorSearchWorker"))
+	run := s.start("run")
+	var got result
+	harness.Eventually(t, "it answers", func() bool {
+		got = s.gantry("pool", "status")
+		return got.code == exitOK
+	})
+	for _, want := range []string{"The pool is ready: 2 to 2 processes, 0 tasks wait for one. Phorge 07c1a513, PHP 8.2.36", "idle"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("it says\n%s\nand not %s", got.out, want)
+		}
+	}
+	if got := s.gantry("run"); got.code != exitUsage || !strings.Contains(got.err, "another Gantry answers on it") {
+		t.Errorf("a second Gantry with the same socket: exit code %d, %s", got.code, got.err)
+	}
+	run.signal()
+	if got := run.wait(); got.code != exitOK {
+		t.Errorf("exit code %d", got.code)
+	}
+	if got := s.gantry("pool", "status"); got.code != exitFailed || !strings.Contains(got.err, "no Gantry listens on "+socket) {
+		t.Errorf("after its end: exit code %d, %s%s", got.code, got.out, got.err)
 	}
 }
 

@@ -44,7 +44,7 @@ func (c *config) chooseRoute() (name, why string, err error) {
 		return "", "", usagef("php is pool, which runs the PHP of a Phorge on this host: name it with --phorge")
 	}
 	if _, err := c.findLibrary(); err != nil {
-		if c.PHP == "auto" {
+		if c.PHP == "auto" && c.Library == "" {
 			return "", err.Error(), nil
 		}
 		return "", "", coded{err, exitUsage}

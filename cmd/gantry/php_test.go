@@ -50,7 +50,7 @@ func TestTheRouteOfPHPIsChosen(t *testing.T) {
 		{"a Phorge that loads the library", config{PHP: "auto", Phorge: with}, "pool", "", ""},
 		{"a Phorge that does not", config{PHP: "auto", Phorge: without}, "", "does not load Gantry's PHP library: add its directory php/src to load-libraries", ""},
 		{"a library is named", config{PHP: "auto", Phorge: without, Library: ours}, "pool", "", ""},
-		{"what is named is no library", config{PHP: "auto", Phorge: with, Library: without}, "", "is not the PHP library of Gantry", ""},
+		{"what is named is no library", config{PHP: "auto", Phorge: with, Library: without}, "", "", "is not the PHP library of Gantry"},
 		{"a Conduit", config{PHP: "auto", Phorge: with, Conduit: url, ConduitKeyFile: "k"}, "conduit", "", ""},
 		{"a Conduit without a key", config{PHP: "auto", Conduit: url}, "", "", "set conduit_key_file"},
 		{"the pool, asked for by name", config{PHP: "pool", Phorge: with, Conduit: url}, "pool", "", ""},
