@@ -35,6 +35,9 @@ type bench struct {
 	dir     string // built programs, manifest
 	server  *harness.MariaDB
 	phorge  *harness.Phorge // nil when there is none
+	web     *harness.Web    // before phorge
+	key     harness.Key     // of worker.execute
+	phids   []string        // to index
 	queue   *queue          // of Gantry and the floor
 	stock   *queue          // of phorge
 	deep    *queue          // with the backlog and the archive
@@ -107,7 +110,7 @@ func (b *bench) build() error {
 
 // measure makes two series of alternations: rates and latencies, and then what
 // must not depend on the depth of the queue, because a million rows are in the
-// way of everything else.
+// way of everything else. What is compared with stock Phorge stands beside it.
 func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
 	b.wanted = wanted
 	if err := b.series(ctx, "rates", b.installPhorge, []measurement{
@@ -117,7 +120,17 @@ func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
 		{[]string{"drain_in_process"}, b.drainInProcess},
 		{[]string{"drain_plugin"}, b.drainPlugin},
 		{stocks[:1], b.drainStock(1)},
+		{[]string{"drain_pool_1"}, b.drainPool(1)},
 		{stocks[1:], b.drainStock(4)},
+		{[]string{"drain_pool_4"}, b.drainPool(4)},
+		{[]string{"search_stock"}, b.searchStock},
+		{[]string{"search_pool"}, b.searchPool},
+		{[]string{"ping_1"}, b.ping(1)},
+		{[]string{"conduit_1"}, b.drainConduit("conduit_1", 1, 1, b.single)},
+		{[]string{"ping_4"}, b.ping(4)},
+		{[]string{"conduit_4"}, b.drainConduit("conduit_4", 4, 1, b.single)},
+		{[]string{"conduit_20_a_call"}, b.drainConduit("conduit_20_a_call", 4, 20, b.batched)},
+		{[]string{"pool_memory_early", "pool_memory_late"}, b.poolMemory},
 		{[]string{"enqueue_floor_1"}, b.enqueueFloor(1)},
 		{[]string{"enqueue_floor_2"}, b.enqueueFloor(2)},
 		{[]string{"enqueue_floor_4"}, b.enqueueFloor(4)},
@@ -166,8 +179,8 @@ func (b *bench) series(ctx context.Context, name string, prepare func(context.Co
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.progress, format+"\n", args...) }
 
 // installPhorge prepares the comparison with stock Phorge, where there is one.
-func (b *bench) installPhorge(context.Context) error {
-	if !b.wanted[stocks[0]] && !b.wanted[stocks[1]] && !b.wanted["enqueue_stock"] {
+func (b *bench) installPhorge(ctx context.Context) error {
+	if !slices.ContainsFunc(b.table.rows, func(r *row) bool { return r.phorge && b.wanted[r.name] }) {
 		return nil
 	}
 	b.say("installing a stock Phorge on the same server")
@@ -181,8 +194,10 @@ func (b *bench) installPhorge(context.Context) error {
 	}
 	b.phorge = phorge
 	b.atClose(phorge.Remove)
-	b.stock, err = b.open(phorge.DSN())
-	return err
+	if b.stock, err = b.open(phorge.DSN()); err != nil {
+		return err
+	}
+	return b.preparePHP(ctx)
 }
 
 // described are the settings of the server that decide what a commit costs.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	}
 	_, _, noPhorge := harness.FindPhorge()
 	for _, r := range newTable().rows {
-		if strings.Contains(r.name, "_stock") && noPhorge != nil {
+		if r.phorge && noPhorge != nil {
 			continue
 		}
 		if got, ok := results[r.name]; !ok || got.Unit != r.unit || len(got.Samples) != 1 {
@@ -95,6 +96,16 @@ func TestPercentileIsAValueThatSoManyDoNotExceed(t *testing.T) {
 	}
 	if got := percentile([]float64{7}, 99); got != 7 {
 		t.Errorf("percentile of one value is %v", got)
+	}
+}
+
+func TestEveryRatioIsAColumn(t *testing.T) {
+	for _, r := range newTable().rows {
+		for of := range r.ratios {
+			if !slices.Contains(compared, of) {
+				t.Errorf("row %s is compared with %s, which is no column", r.name, of)
+			}
+		}
 	}
 }
 

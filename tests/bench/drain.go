@@ -140,41 +140,46 @@ func newRuntime(store tasks.Store, e tasks.Executor) (*runtime.Runtime, error) {
 	})
 }
 
-// drainStock measures so many stock taskmasters. The clock starts with the
-// first task they archive: PHP takes a while to start.
+// drainStock measures so many stock taskmasters.
 func (b *bench) drainStock(processes int) func(context.Context) error {
-	return func(ctx context.Context) (err error) {
+	return func(ctx context.Context) error {
 		if b.phorge == nil {
 			return nil
 		}
 		if err := b.stock.refill(ctx, b.scale.stock); err != nil {
 			return err
 		}
-		var masters []*harness.Taskmaster
-		defer func() {
-			for _, m := range masters {
-				err = errors.Join(err, m.Stop())
-			}
-		}()
-		for range processes {
-			m, err := b.phorge.StartTaskmaster()
-			if err != nil {
-				return err
-			}
-			masters = append(masters, m)
+		return b.stockRate(ctx, fmt.Sprintf("drain_stock_%d", processes), processes, b.scale.stock)
+	}
+}
+
+// stockRate lets so many taskmasters drain the queue. The clock starts with the
+// first task they archive: PHP takes a while to start.
+func (b *bench) stockRate(ctx context.Context, row string, processes, queued int) (err error) {
+	var masters []*harness.Taskmaster
+	defer func() {
+		for _, m := range masters {
+			err = errors.Join(err, m.Stop())
 		}
-		n, took, err := b.awaitStock(ctx)
+	}()
+	for range processes {
+		m, err := b.phorge.StartTaskmaster()
 		if err != nil {
 			return err
 		}
-		b.table.add(fmt.Sprintf("drain_stock_%d", processes), rate(n, took))
-		return b.allArchived(ctx, b.stock, b.scale.stock)
+		masters = append(masters, m)
 	}
+	n, took, err := b.awaitStock(ctx, queued)
+	if err != nil {
+		return err
+	}
+	b.table.add(row, rate(n, took))
+	return b.allArchived(ctx, b.stock, queued)
 }
 
 // awaitStock answers how many tasks were drained after the first ones, and how
 // long that took.
-func (b *bench) awaitStock(ctx context.Context) (int, time.Duration, error) {
+func (b *bench) awaitStock(ctx context.Context, queued int) (int, time.Duration, error) {
 	err := await(ctx, 10*time.Millisecond, func() (bool, error) {
 		lacks, err := b.stock.lacks(ctx, "worker_archivetask")
 		return !lacks, err
@@ -188,7 +193,7 @@ func (b *bench) awaitStock(ctx context.Context) (int, time.Duration, error) {
 	}
 	began := time.Now()
 	err = await(ctx, 10*time.Millisecond, func() (bool, error) { return b.stock.lacks(ctx, "worker_activetask") })
-	return b.scale.stock - first, time.Since(began), err
+	return queued - first, time.Since(began), err
 }
 
 func rate(n int, took time.Duration) float64 { return float64(n) / took.Seconds() }

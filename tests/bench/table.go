@@ -17,8 +17,10 @@ type row struct {
 	unit string
 	says string // what was measured
 
-	// ratios names what the row is compared with: for "floor", "stock" and
-	// "shallow" the rows of which the best counts.
+	phorge bool // it is measured on a Phorge
+
+	// ratios names what the row is compared with: for each of compared the rows
+	// of which the best counts.
 	ratios  map[string][]string
 	targets []target
 	samples []float64
@@ -30,6 +32,9 @@ type target struct {
 	least float64
 	most  float64 // 0: there is no upper bound
 }
+
+// compared are the columns of ratios.
+var compared = []string{"floor", "stock", "shallow", "ping", "single", "early"}
 
 var (
 	floors = []string{"drain_floor_1", "drain_floor_2", "drain_floor_4"}
@@ -49,8 +54,28 @@ func newTable() *table {
 			ratios: drained, targets: []target{{of: "floor", least: 0.65}}},
 		{name: "drain_plugin", unit: "tasks/s", says: "runtime, handler-testworker",
 			ratios: drained, targets: []target{{of: "floor", least: 0.5}, {of: "stock", least: 15}}},
-		{name: "drain_stock_1", unit: "tasks/s", says: "stock Phorge, 1 taskmaster"},
-		{name: "drain_stock_4", unit: "tasks/s", says: "stock Phorge, 4 taskmasters"},
+		{name: "drain_stock_1", phorge: true, unit: "tasks/s", says: "stock Phorge, 1 taskmaster"},
+		{name: "drain_pool_1", phorge: true, unit: "tasks/s", says: "runtime, pool of 1 PHP process",
+			ratios: map[string][]string{"floor": floors, "stock": stocks[:1]}, targets: []target{{of: "stock", least: 10}}},
+		{name: "drain_stock_4", phorge: true, unit: "tasks/s", says: "stock Phorge, 4 taskmasters"},
+		{name: "drain_pool_4", phorge: true, unit: "tasks/s", says: "runtime, pool of 4 PHP processes",
+			ratios: map[string][]string{"floor": floors, "stock": stocks[1:]}, targets: []target{{of: "stock", least: 10}}},
+		{name: "search_stock", phorge: true, unit: "tasks/s", says: "PhabricatorSearchWorker, forced, on Maniphest tasks: 1 taskmaster"},
+		{name: "search_pool", phorge: true, unit: "tasks/s", says: "the same, pool of 1 PHP process",
+			ratios: map[string][]string{"stock": {"search_stock"}}},
+		{name: "pool_memory_early", phorge: true, unit: "MB", says: "a PHP process of the pool after 1,000 tasks"},
+		{name: "pool_memory_late", phorge: true, unit: "MB", says: "the same after 20,000",
+			ratios: map[string][]string{"early": {"pool_memory_early"}}, targets: []target{{of: "early", most: 1.05}}},
+
+		{name: "ping_1", phorge: true, unit: "calls/s", says: "conduit.ping, 1 connection"},
+		{name: "ping_4", phorge: true, unit: "calls/s", says: "conduit.ping, 4 connections"},
+		{name: "conduit_1", phorge: true, unit: "tasks/s", says: "runtime, worker.execute, 1 task a call, 1 connection",
+			ratios: map[string][]string{"ping": {"ping_1"}}, targets: []target{{of: "ping", least: 0.65}}},
+		{name: "conduit_4", phorge: true, unit: "tasks/s", says: "runtime, worker.execute, 1 task a call, 4 connections",
+			ratios: map[string][]string{"ping": {"ping_4"}, "stock": stocks}, targets: []target{{of: "ping", least: 0.75}}},
+		{name: "conduit_20_a_call", phorge: true, unit: "tasks/s", says: "runtime, worker.execute, 20 tasks a call, 4 connections",
+			ratios:  map[string][]string{"single": {"conduit_4"}, "stock": stocks},
+			targets: []target{{of: "single", least: 8}, {of: "stock", least: 1}}},
 
 		{name: "enqueue_floor_1", unit: "tasks/s", says: "the row changes alone in batches of 500, 1 connection"},
 		{name: "enqueue_floor_2", unit: "tasks/s", says: "the row changes alone in batches of 500, 2 connections"},
@@ -62,7 +87,7 @@ func newTable() *table {
 			}, targets: []target{{of: "floor", least: 0.5}}},
 		{name: "enqueue_single", unit: "tasks/s", says: "Enqueue of one, 1 caller",
 			ratios: map[string][]string{"stock": {"enqueue_stock"}}},
-		{name: "enqueue_stock", unit: "tasks/s", says: "PhabricatorWorker::scheduleTask, 1 process"},
+		{name: "enqueue_stock", phorge: true, unit: "tasks/s", says: "PhabricatorWorker::scheduleTask, 1 process"},
 
 		{name: "pickup_p50", unit: "ms", says: "from the commit of another process to the start, idle queue"},
 		{name: "pickup_p99", unit: "ms", says: "the same", targets: []target{{of: "rate", most: 60}}},
@@ -170,7 +195,7 @@ func (t *table) verdict(r *row) (asked string, met *bool) {
 
 func (t *table) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "row\tmedian\tlowest to highest\tunit\tof floor\tof stock\tof shallow\tasked\tmet\twhat")
+	fmt.Fprintf(w, "row\tmedian\tlowest to highest\tunit\tof %s\tasked\tmet\twhat\n", strings.Join(compared, "\tof "))
 	for _, r := range t.rows {
 		if len(r.samples) == 0 {
 			continue
@@ -180,9 +205,13 @@ func (t *table) print(out io.Writer) {
 		if met != nil {
 			answer = map[bool]string{true: "yes", false: "NO"}[*met]
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s to %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.name,
+		var ratios []string
+		for _, of := range compared {
+			ratios = append(ratios, t.ratio(r, of))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s to %s\t%s\t%s\t%s\t%s\t%s\n", r.name,
 			short(median(r.samples)), short(slices.Min(r.samples)), short(slices.Max(r.samples)), r.unit,
-			t.ratio(r, "floor"), t.ratio(r, "stock"), t.ratio(r, "shallow"), asked, answer, r.says)
+			strings.Join(ratios, "\t"), asked, answer, r.says)
 	}
 	w.Flush()
 }
@@ -205,6 +234,9 @@ type result struct {
 	RatioFloor   *float64  `json:"ratio_floor"`
 	RatioStock   *float64  `json:"ratio_stock"`
 	RatioShallow *float64  `json:"ratio_shallow,omitempty"`
+	RatioPing    *float64  `json:"ratio_ping,omitempty"`
+	RatioSingle  *float64  `json:"ratio_single,omitempty"`
+	RatioEarly   *float64  `json:"ratio_early,omitempty"`
 	Target       string    `json:"target,omitempty"`
 	Met          *bool     `json:"met,omitempty"`
 	What         string    `json:"what"`
@@ -220,7 +252,10 @@ func (t *table) results() map[string]result {
 			Rate: median(r.samples), Unit: r.unit, What: r.says,
 			Min: slices.Min(r.samples), Max: slices.Max(r.samples), Samples: r.samples,
 		}
-		for of, into := range map[string]**float64{"floor": &o.RatioFloor, "stock": &o.RatioStock, "shallow": &o.RatioShallow} {
+		for of, into := range map[string]**float64{
+			"floor": &o.RatioFloor, "stock": &o.RatioStock, "shallow": &o.RatioShallow,
+			"ping": &o.RatioPing, "single": &o.RatioSingle, "early": &o.RatioEarly,
+		} {
 			if value, known := t.figure(r, of); known {
 				*into = &value
 			}
