@@ -11,6 +11,12 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
+// terminatedWait is how long a task waits whose process was ended by SIGTERM.
+// Gantry sends none; a service manager that stops Gantry may send one to every
+// process of the service, and that costs no task an attempt. It is long enough
+// for a task that does this to its own process to be no burden.
+const terminatedWait = 15 * time.Second
+
 // call is one task that a process has.
 type call struct {
 	task    tasks.Task
@@ -140,6 +146,10 @@ func (r *resident) bereaved(c *call) tasks.Outcome {
 		return released("cut short: %s", r.obituary(nil))
 	case unread:
 		return released("not begun: %s", r.obituary(nil))
+	case r.child.terminated():
+		out := released("cut short by whoever sent SIGTERM: %s", r.obituary(nil))
+		out.Wait = terminatedWait
+		return out
 	}
 	return tasks.Outcome{Kind: tasks.Crashed, Wait: tasks.DefaultWait, Reason: r.obituary(nil)}
 }

@@ -89,3 +89,10 @@ func (c *child) id() int {
 	defer c.mu.Unlock()
 	return c.pid
 }
+
+// terminated reports whether it was SIGTERM that ended a dead process, by
+// itself or through Phorge's handler, which exits as a shell would.
+func (c *child) terminated() bool {
+	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && (status.Signaled() && status.Signal() == syscall.SIGTERM || status.ExitStatus() == 128+int(syscall.SIGTERM))
+}

@@ -42,6 +42,11 @@ type Config struct {
 	// ended. 1 min when 0.
 	IdleTimeout time.Duration
 
+	// MinService is how old a process must be to be replaced because it wants
+	// it, so that tasks that fail all the time do not keep the host busy with
+	// loading Phorge. 5 s when 0.
+	MinService time.Duration
+
 	// MinBackoff and MaxBackoff bound the wait before a process is started
 	// after one has failed without doing any work; it doubles each time. 500 ms
 	// and 1 min when 0.
@@ -71,6 +76,7 @@ func (c Config) withDefaults() (Config, error) {
 		{&c.TakeTimeout, 15 * time.Second},
 		{&c.LeaveTimeout, 10 * time.Second},
 		{&c.IdleTimeout, time.Minute},
+		{&c.MinService, 5 * time.Second},
 		{&c.MinBackoff, 500 * time.Millisecond},
 		{&c.MaxBackoff, time.Minute},
 	} {

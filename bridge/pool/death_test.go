@@ -52,6 +52,19 @@ func TestAKilledProcessIsReplaced(t *testing.T) {
 	}
 }
 
+func TestATaskWhoseProcessGetsSIGTERMCountsNothing(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	outcome, pid := background(t, t.Context(), p, map[string]any{"do": "hang"})
+	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	got := <-outcome
+	want(t, got, tasks.Released, "cut short by whoever sent SIGTERM: ")
+	if got.Wait != terminatedWait {
+		t.Errorf("it waits %v", got.Wait)
+	}
+}
+
 func TestAnAnswerThatWasGivenBeforeDeathCounts(t *testing.T) {
 	p, _ := startReady(t, Config{})
 	for range 20 {

@@ -203,6 +203,19 @@ func TestLiveAProcessThatIsAskedToEndFinishesItsTask(t *testing.T) {
 	eventually(t, "another process is ready", func() bool { now := pids(p, Idle); return len(now) == 1 && now[0] != pid && !alive(pid) })
 }
 
+func TestLiveATaskWhoseProcessGetsSIGTERMCountsNothing(t *testing.T) {
+	p, _ := startLive(t, Config{})
+	started := filepath.Join(t.TempDir(), "started")
+	outcome := make(chan tasks.Outcome, 1)
+	go func() {
+		outcome <- p.Execute(t.Context(), live(map[string]any{"do": "hold", "bytes": 1, "file": "/nowhere", "started": started}), nil)
+	}()
+	if err := unix.Kill(readPID(t, started), unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	want(t, <-outcome, tasks.Released, "exit status 143")
+}
+
 func TestLiveAPoolClosesAtOnceWithProcessesThatEndInOrder(t *testing.T) {
 	p, log := startLive(t, Config{Min: 3})
 	all := pids(p, Idle)

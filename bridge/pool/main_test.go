@@ -76,6 +76,9 @@ func (f fake) start(c Config) (*Pool, *logBuffer) {
 // leaves nothing.
 func start(t testing.TB, c Config) (*Pool, *logBuffer) {
 	t.Helper()
+	if c.MinService == 0 {
+		c.MinService = 1
+	}
 	log := &logBuffer{}
 	c.Log = zerolog.New(log)
 	before := goleak.IgnoreCurrent()

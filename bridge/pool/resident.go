@@ -200,10 +200,23 @@ func (r *resident) obituary(start error) string {
 
 // wish notes that the process wants to be replaced. It needs Pool.mu.
 func (r *resident) wish(reason string) {
-	if r.leave == "" {
-		r.leave = reason
-		r.pool.config.Log.Info().Int("pid", r.child.pid).Str("reason", reason).Msg("PHP process will be replaced")
+	if r.leave != "" {
+		return
 	}
+	r.leave = reason
+	r.pool.config.Log.Info().Int("pid", r.child.pid).Str("reason", reason).Msg("PHP process will be replaced")
+	if young := r.pool.config.MinService - time.Since(r.began); young > 0 {
+		time.AfterFunc(young, func() {
+			r.pool.mu.Lock()
+			defer r.pool.mu.Unlock()
+			r.pool.tend()
+		})
+	}
+}
+
+// mayLeave reports whether the process is to be replaced now. It needs Pool.mu.
+func (r *resident) mayLeave() bool {
+	return r.leave != "" && time.Since(r.began) >= r.pool.config.MinService
 }
 
 // describe needs Pool.mu.

@@ -29,7 +29,7 @@ func (p *Pool) tend() {
 type census struct {
 	starting  int
 	fresh     int // idle or busy
-	unwilling int // the same, but they want to be replaced
+	unwilling int // the same, but they want to be replaced and may be
 }
 
 func (p *Pool) count() (n census) {
@@ -38,7 +38,7 @@ func (p *Pool) count() (n census) {
 		case r.phase == Starting:
 			n.starting++
 		case r.phase == Leaving:
-		case r.leave != "":
+		case r.mayLeave():
 			n.unwilling++
 		default:
 			n.fresh++
@@ -83,7 +83,7 @@ func (p *Pool) launch() {
 func (p *Pool) dismissReplaced() {
 	n := p.count()
 	for _, r := range slices.Clone(p.idle) {
-		if r.leave != "" && (n.fresh+n.unwilling > p.target || p.failures > 0) {
+		if r.mayLeave() && (n.fresh+n.unwilling > p.target || p.failures > 0) {
 			p.dismiss(r)
 			n.unwilling--
 		}
@@ -239,16 +239,13 @@ func (p *Pool) fail(r *resident, err error, worked bool) {
 	wait := backoff(p.failures, p.config.MinBackoff, p.config.MaxBackoff, rand.Float64())
 	p.config.Log.Error().Str("reason", p.problem).Dur("again_in", wait).Msg("PHP process does not run")
 	if p.again == nil {
-		p.again = time.AfterFunc(wait, p.retry)
+		p.again = time.AfterFunc(wait, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.again = nil
+			p.tend()
+		})
 	}
-}
-
-// retry starts processes again after a failure.
-func (p *Pool) retry() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.again = nil
-	p.tend()
 }
 
 // finished is told that a process has answered its task.
