@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/phorge-gantry/gantry/tasks/phorge"
 	"github.com/spf13/cobra"
 )
 
@@ -163,10 +164,27 @@ func (a *app) checkStore(ctx context.Context, c *config, php phpFound, taken map
 	} else {
 		findings = append(findings, finding{ok, "storage", "Gantry's own tables are there"})
 	}
+	findings = append(findings, checkSite(c)...)
 	for _, class := range stats.Classes {
 		if f, found := php.judgeClass(class.Class); found && !taken[class.Class] {
 			findings = append(findings, f)
 		}
+	}
+	return findings
+}
+
+// checkSite looks at what the configuration of the Phorge makes impossible.
+func checkSite(c *config) (findings []finding) {
+	if c.Phorge == "" {
+		return nil
+	}
+	site, err := phorge.ReadPhorge(c.Phorge)
+	if err != nil {
+		return []finding{{problem, "phorge", err.Error()}}
+	}
+	if site.GantryApart {
+		findings = append(findings, finding{problem, "storage",
+			"cluster.databases puts the applications worker and gantry on different masters, and one transaction has to reach both: list gantry in the partition that lists worker"})
 	}
 	return findings
 }

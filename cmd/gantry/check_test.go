@@ -114,3 +114,11 @@ func TestEveryCommandHasAnExampleAndSaysWhatItDoes(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckTellsOfATornStorage(t *testing.T) {
+	torn := phorgeDir(t, `{"cluster.databases":[{"host":"a","role":"master","partition":["worker"]},{"host":"b","role":"master","partition":["default"]}]}`)
+	got := command(t, newMemory(), "", "config", "check", "--phorge="+torn)
+	if want := "problem  storage: cluster.databases puts the applications worker and gantry on different masters"; got.code != exitFailed || !strings.Contains(got.out, want) {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}

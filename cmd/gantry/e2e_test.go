@@ -319,6 +319,7 @@ func socketAnswers(s *site) {
 	}
 	s.env = append(s.env, "GANTRY_DSN=", "GANTRY_PHORGE="+phorgeDir(t, string(options)), "GANTRY_SOCKET="+socket,
 		"GANTRY_PHP_PROCESSES=2", "GANTRY_PHP_BINARY="+fakePHP(t, namespace, "PhabricatorSearchWorker"))
+	s.daemonLog(namespace)
 	run := s.start("run")
 	var got result
 	harness.Eventually(t, "it answers", func() bool {
@@ -330,16 +331,36 @@ func socketAnswers(s *site) {
 			t.Errorf("it says\n%s\nand not %s", got.out, want)
 		}
 	}
+	harness.Eventually(t, "Phorge is told that its queue is drained", func() bool { return s.count(beats("run", namespace)) == 1 })
 	if got := s.gantry("run"); got.code != exitUsage || !strings.Contains(got.err, "another Gantry answers on it") {
 		t.Errorf("a second Gantry with the same socket: exit code %d, %s", got.code, got.err)
 	}
 	run.signal()
-	if got := run.wait(); got.code != exitOK {
-		t.Errorf("exit code %d", got.code)
+	if got := run.wait(); got.code != exitOK || s.count(beats("exit", namespace)) != 1 {
+		t.Errorf("exit code %d, Phorge is told of %d clean ends", got.code, s.count(beats("exit", namespace)))
 	}
 	if got := s.gantry("pool", "status"); got.code != exitFailed || !strings.Contains(got.err, "no Gantry listens on "+socket) {
 		t.Errorf("after its end: exit code %d, %s%s", got.code, got.out, got.err)
 	}
+}
+
+// daemonLog makes the table that Phorge's daemons report to.
+func (s *site) daemonLog(namespace string) {
+	s.t.Helper()
+	for _, statement := range []string{
+		"CREATE DATABASE " + namespace + "_daemon",
+		"CREATE TABLE " + namespace + `_daemon.daemon_log (id int unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, daemon varchar(255),
+			host varchar(255), pid int unsigned, argv longtext, explicitArgv longtext, dateCreated int unsigned, dateModified int unsigned,
+			status varchar(8), runningAsUser varchar(255), daemonID varchar(64) NOT NULL, UNIQUE KEY (daemonID))`,
+	} {
+		if _, err := s.db.ExecContext(s.t.Context(), statement); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func beats(status, namespace string) string {
+	return "SELECT COUNT(*) FROM " + namespace + "_daemon.daemon_log WHERE daemon = 'PhabricatorTaskmasterDaemon' AND status = '" + status + "'"
 }
 
 func badStores(s *site) {

@@ -119,6 +119,13 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	if err := rt.Start(); err != nil {
 		return err
 	}
+	if php.runs() { // or others drain what no plugin takes, and say so themselves
+		silence, err := startHeartbeat(c, log)
+		if err != nil {
+			return errors.Join(err, rt.Close())
+		}
+		defer silence()
+	}
 	w.until(drain, rt)
 	log.Info().Msg("stopping; a second signal stops at once")
 	return errors.Join(rt.Drain(stop), a.printCounts(rt.Stats()))

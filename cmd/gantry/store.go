@@ -47,6 +47,18 @@ func (c *config) namespace() (string, error) {
 	return namespace, nil
 }
 
+// daemonDSN answers the DSN of the database that Phorge's daemons report to.
+func (c *config) daemonDSN() (string, error) {
+	if c.Phorge == "" {
+		return c.storeDSN()
+	}
+	site, err := phorge.ReadPhorge(c.Phorge)
+	if err != nil {
+		return "", coded{err, exitUsage}
+	}
+	return site.DaemonDSN, nil
+}
+
 // storeDSN answers the DSN, read from where the configuration says it is.
 func (c *config) storeDSN() (string, error) {
 	switch {
