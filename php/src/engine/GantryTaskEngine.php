@@ -9,6 +9,12 @@
  */
 final class GantryTaskEngine extends Phobject {
 
+  /**
+   * Bytes of follow-ups that an outcome carries. More of them are queued by
+   * the worker itself, as workers do that flush early.
+   */
+  const MAXIMUM_FOLLOW_UPS = 1000000;
+
   private $reasons;
 
   public function __construct() {
@@ -143,10 +149,19 @@ final class GantryTaskEngine extends Phobject {
     PhabricatorWorker $worker,
     GantryTaskOutcome $outcome) {
 
+    $defaults = array(
+      'priority' => (int)$task->getPriority(),
+    );
+
     $follow_ups = array();
     try {
       foreach ($this->getQueuedTasks($worker) as $spec) {
-        $follow_ups[] = $this->newFollowUp($task, $spec);
+        $follow_ups[] = $this->newFollowUp($spec, $defaults);
+      }
+
+      if (strlen(phutil_json_encode($follow_ups)) > self::MAXIMUM_FOLLOW_UPS) {
+        $follow_ups = array();
+        $worker->flushTaskQueue($defaults);
       }
     } catch (Throwable $ex) {
       $outcome->setUncaught(true);
@@ -173,11 +188,9 @@ final class GantryTaskEngine extends Phobject {
    * @{class:PhabricatorWorkerActiveTask} gives it: the priority of the task. An
    * explicit `null` is not that default.
    */
-  private function newFollowUp(PhabricatorWorkerActiveTask $task, array $spec) {
+  private function newFollowUp(array $spec, array $defaults) {
     list($class, $data, $options) = $spec;
-    $options = $options + array(
-      'priority' => (int)$task->getPriority(),
-    );
+    $options = $options + $defaults;
 
     PhutilTypeSpec::checkMap(
       $options,

@@ -1,0 +1,117 @@
+<?php
+
+/**
+ * Does what its data says. In a test that has no process between itself and
+ * the worker, `run` is a function to call with the worker.
+ */
+final class GantryProbeWorker extends PhabricatorWorker {
+
+  public function getRequiredLeaseTime() {
+    return $this->getPolicy('getRequiredLeaseTime');
+  }
+
+  public function getMaximumRetryCount() {
+    return $this->getPolicy('getMaximumRetryCount');
+  }
+
+  public function getWaitBeforeRetry(PhabricatorWorkerTask $task) {
+    $wait = $this->getPolicy('getWaitBeforeRetry');
+    return ($wait instanceof Closure) ? $wait($task) : $wait;
+  }
+
+  private function getPolicy($key) {
+    return is_array($this->getTaskData())
+      ? idx($this->getTaskData(), $key)
+      : null;
+  }
+
+  protected function doWork() {
+    foreach ($this->getTaskDataValue('queue', array()) as $spec) {
+      list($class, $data, $options) = $spec;
+      $this->queueTask($class, $data, $options);
+    }
+
+    if ($this->getTaskDataValue('flush')) {
+      $this->flushTaskQueue();
+    }
+
+    $run = $this->getTaskDataValue('run');
+    if ($run) {
+      return $run($this);
+    }
+
+    $act = $this->getTaskDataValue('act');
+    if ($act) {
+      call_user_func(array($this, $act), $this->getTaskDataValue('with'));
+    }
+  }
+
+  protected function fail($message) {
+    throw new Exception($message);
+  }
+
+  protected function yieldFor($seconds) {
+    throw new PhabricatorWorkerYieldException($seconds);
+  }
+
+  protected function say($hex) {
+    echo hex2bin($hex);
+  }
+
+  protected function sayMuch($bytes) {
+    echo str_repeat('x', $bytes);
+  }
+
+  protected function writeToStandardOutput($text) {
+    file_put_contents('php://stdout', $text);
+  }
+
+  protected function leaveInBuffer($text) {
+    ob_start();
+    echo $text;
+  }
+
+  protected function end($code) {
+    exit($code);
+  }
+
+  protected function hold($bytes) {
+    $held = str_repeat('x', $bytes);
+    if (strlen($held) !== $bytes) {
+      throw new Exception('Not held.');
+    }
+  }
+
+  protected function exceed($limit) {
+    ini_set('memory_limit', $limit);
+    str_repeat('x', phutil_parse_bytes($limit));
+  }
+
+  protected function lockAndBreak() {
+    $this->lock();
+    throw new Error('Broken.');
+  }
+
+  protected function lock() {
+    $lock = PhutilFileLock::newForPath(getenv('GANTRY_TEST_CONF').'/lock');
+    $lock->lock();
+  }
+
+  protected function leaveTransaction() {
+    $this->getCurrentWorkerTask()->openTransaction();
+  }
+
+  protected function becomeReadOnly() {
+    PhabricatorEnv::setReadOnly(true, 'config');
+  }
+
+  protected function listChildDescriptors() {
+    list($stdout) = execx('ls -l /proc/self/fd');
+    echo $stdout;
+  }
+
+  protected function interruptItself($signal) {
+    posix_kill(getmypid(), $signal);
+  }
+
+}

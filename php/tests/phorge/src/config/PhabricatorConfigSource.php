@@ -1,0 +1,7 @@
+<?php
+
+abstract class PhabricatorConfigSource extends Phobject {
+
+  abstract public function getAllKeys();
+
+}
