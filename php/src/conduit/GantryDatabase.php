@@ -34,7 +34,7 @@ final class GantryDatabase extends Phobject {
     return new AphrontDatabaseTableRef(self::getDatabaseName('gantry'), $name);
   }
 
-  private static function getDatabaseName($application) {
+  public static function getDatabaseName($application) {
     return PhabricatorLiskDAO::getDefaultStorageNamespace().'_'.$application;
   }
 

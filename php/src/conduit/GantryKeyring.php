@@ -33,7 +33,8 @@ final class GantryKeyring extends Phobject {
       throw new GantrySetupException(
         pht(
           'Both "gantry.key-file" and "gantry.keys" are set. Delete one of '.
-          'them, so that it is clear which keys are live.'));
+          'them, so that it is clear which keys are live.'),
+        array('./bin/config delete gantry.keys'));
     }
 
     if ($path !== null) {
@@ -43,31 +44,46 @@ final class GantryKeyring extends Phobject {
     if ($keys !== null) {
       return self::newFromMap(
         $keys,
-        pht('The value of "gantry.keys"'));
+        pht('The value of "gantry.keys"'),
+        array('./bin/config set --stdin gantry.keys < keys.json'));
     }
 
     throw new GantrySetupException(
-      pht('There are no keys: "gantry.key-file" is not set.'));
+      pht('There are no keys: "gantry.key-file" is not set.'),
+      array(
+        'gantry keys new --conduit-key-file /etc/gantry/keys.json',
+        './bin/config set gantry.key-file /etc/gantry/keys.json',
+      ));
   }
 
   public static function newFromFile($path) {
     if (!is_string($path) || strncmp($path, '/', 1)) {
       throw new GantrySetupException(
-        pht('The path in "gantry.key-file" is not absolute.'));
+        pht('The path in "gantry.key-file" is not absolute.'),
+        array('./bin/config set gantry.key-file /etc/gantry/keys.json'));
     }
 
+    $make = csprintf('gantry keys new --conduit-key-file %s', $path);
     if (!@is_file($path)) {
       throw new GantrySetupException(
         pht(
           'The key file "%s" does not exist, or user "%s" may not enter its '.
           'directory.',
           $path,
-          self::getUser()));
+          self::getUser()),
+        array((string)$make));
     }
 
     if (fileperms($path) & 0006) {
       throw new GantrySetupException(
-        pht('The key file "%s" is open to every user of this host.', $path));
+        pht(
+          'The key file "%s" is open to every user of this host. Close it, '.
+          'and then replace the keys, because they may be known.',
+          $path),
+        array(
+          (string)csprintf('chmod o= %s', $path),
+          (string)$make,
+        ));
     }
 
     $text = @file_get_contents($path);
@@ -76,23 +92,34 @@ final class GantryKeyring extends Phobject {
         pht(
           'The key file "%s" can not be read by user "%s".',
           $path,
-          self::getUser()));
+          self::getUser()),
+        array(
+          (string)csprintf('chgrp "$(id -gn %s)" %s', self::getUser(), $path),
+          (string)csprintf('chmod 0640 %s', $path),
+        ));
     }
 
     // The JSON parser of libphutil throws, with the text as an argument.
     return self::newFromMap(
       json_decode($text, true),
-      pht('The content of the key file "%s"', $path));
+      pht('The content of the key file "%s"', $path),
+      array(
+        (string)csprintf('rm %s', $path),
+        (string)$make,
+      ));
   }
 
   /**
    * @param mixed $map What was found where keys should be.
    * @param string $what What to call it in errors.
+   * @param list<string> $commands What to run when it is wrong.
    */
-  private static function newFromMap($map, $what) {
+  private static function newFromMap($map, $what, array $commands) {
     $problem = self::getProblem($map);
     if ($problem !== null) {
-      throw new GantrySetupException(pht('%s %s', $what, $problem));
+      throw new GantrySetupException(
+        pht('%s %s', $what, $problem),
+        $commands);
     }
 
     $keyring = new self();
@@ -136,10 +163,11 @@ final class GantryKeyring extends Phobject {
   }
 
   private static function getUser() {
-    $user = function_exists('posix_geteuid')
-      ? posix_getpwuid(posix_geteuid())
-      : null;
-    return $user ? $user['name'] : get_current_user();
+    if (!function_exists('posix_geteuid')) {
+      return get_current_user();
+    }
+    $user = posix_getpwuid(posix_geteuid());
+    return $user ? $user['name'] : posix_geteuid();
   }
 
   public function getKeyIDs() {

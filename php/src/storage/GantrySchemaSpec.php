@@ -9,13 +9,17 @@
 final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
 
   public function buildSchemata() {
-    foreach ($this->getTables() as $name => $table) {
+    foreach (self::getTables() as $name => $table) {
       list($columns, $keys) = $table;
       $this->buildRawSchema('gantry', $name, $columns, $keys);
     }
   }
 
-  private function getTables() {
+  public static function getTableNames() {
+    return array_keys(self::getTables());
+  }
+
+  private static function getTables() {
     return array(
       'attempts' => array(
         array(
@@ -32,7 +36,7 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'epoch' => 'epoch',
         ),
         array(
-          'PRIMARY' => $this->newPrimaryKey('id'),
+          'PRIMARY' => self::newPrimaryKey('id'),
           'key_task' => array('columns' => array('taskID', 'id')),
           'key_epoch' => array('columns' => array('epoch')),
         ),
@@ -46,7 +50,7 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'epoch' => 'epoch',
         ),
         array(
-          'PRIMARY' => $this->newPrimaryKey('taskID', 'leaseOwner'),
+          'PRIMARY' => self::newPrimaryKey('taskID', 'leaseOwner'),
           'key_epoch' => array('columns' => array('epoch')),
         ),
       ),
@@ -57,7 +61,7 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'epoch' => 'epoch',
         ),
         array(
-          'PRIMARY' => $this->newPrimaryKey('keyID', 'nonce'),
+          'PRIMARY' => self::newPrimaryKey('keyID', 'nonce'),
           'key_epoch' => array('columns' => array('epoch')),
         ),
       ),
@@ -69,7 +73,7 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'epoch' => 'epoch',
         ),
         array(
-          'PRIMARY' => $this->newPrimaryKey('idempotencyKey'),
+          'PRIMARY' => self::newPrimaryKey('idempotencyKey'),
           'key_epoch' => array('columns' => array('epoch')),
         ),
       ),
@@ -83,7 +87,7 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'durationUs' => 'uint64',
         ),
         array(
-          'PRIMARY' => $this->newPrimaryKey(
+          'PRIMARY' => self::newPrimaryKey(
             'minute',
             'taskClass',
             'route',
@@ -99,7 +103,7 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'epoch' => 'epoch',
         ),
         array(
-          'PRIMARY' => $this->newPrimaryKey('taskClass'),
+          'PRIMARY' => self::newPrimaryKey('taskClass'),
         ),
       ),
       'shadow_results' => array(
@@ -113,7 +117,7 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'epoch' => 'epoch',
         ),
         array(
-          'PRIMARY' => $this->newPrimaryKey('id'),
+          'PRIMARY' => self::newPrimaryKey('id'),
           'key_class' => array('columns' => array('taskClass', 'id')),
           'key_epoch' => array('columns' => array('epoch')),
         ),
@@ -128,14 +132,14 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'sentEpoch' => 'epoch?',
         ),
         array(
-          'PRIMARY' => $this->newPrimaryKey('id'),
+          'PRIMARY' => self::newPrimaryKey('id'),
           'key_sent' => array('columns' => array('sentEpoch', 'id')),
         ),
       ),
     );
   }
 
-  private function newPrimaryKey(/* ... */) {
+  private static function newPrimaryKey(/* ... */) {
     return array(
       'columns' => func_get_args(),
       'unique' => true,
