@@ -29,7 +29,7 @@ func (c *config) findLibrary() (string, error) {
 			return library, nil
 		}
 	}
-	return "", fmt.Errorf("the Phorge at %s does not load Gantry's PHP library: add its directory php/src to load-libraries with %s, or set library",
+	return "", fmt.Errorf("the Phorge at %s does not load Gantry's PHP library: add its directory php/src to load-libraries, with %s set, or set library",
 		c.Phorge, filepath.Join(c.Phorge, "bin", "config"))
 }
 

@@ -175,3 +175,15 @@ func TestRunUntilEmptyFailsAtOnceWhenPHPNeverWorked(t *testing.T) {
 		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
 	}
 }
+
+func TestAPhorgeWithoutTheLibraryIsToldOf(t *testing.T) {
+	t.Setenv(role, "good")
+	got := command(t, newMemory(), "", "run", "--until-empty", "--phorge="+phorgeDir(t, `{}`), "--plugins="+manifestOf(t, binary(t), "AcmeWorker", "{}"))
+	if want := "nothing runs PHP here, so classes without a plugin stay in the queue"; got.code != exitOK || strings.Count(got.err, want) != 1 {
+		t.Errorf("exit code %d, %s", got.code, got.err)
+	}
+	got = command(t, newMemory(), "", "run", "--until-empty", "--php=off", "--phorge="+phorgeDir(t, `{}`), "--plugins="+manifestOf(t, binary(t), "AcmeWorker", "{}"))
+	if got.code != exitOK || strings.Contains(got.err, "warn") {
+		t.Errorf("an admin who wants plugins alone is warned: exit code %d, %s", got.code, got.err)
+	}
+}

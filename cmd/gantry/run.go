@@ -93,7 +93,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	}
 	defer php.Close()
 	if len(h.Classes()) == 0 && !php.runs() {
-		return usagef("there is nothing to run: name a manifest of handler binaries with --plugins, or a Phorge with --phorge or --conduit for PHP; here %s", php.why)
+		return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s", php.why)
 	}
 	classes, others := classesToRun(c, h, php, log)
 	rt, err := runtime.New(runtime.Config{
@@ -203,8 +203,10 @@ func announce(log zerolog.Logger, c *config, h *host.Host, php *phpRoute) {
 	event := log.Info().Str("version", readVersion().Version).Str("store", c.storeName()).
 		Strs("classes", classes).Int("slots", c.Slots).Stringer("lease", c.Lease)
 	if php.runs() {
-		event.Str("others", php.name).Msg("serving")
-		return
+		event = event.Str("others", php.name)
 	}
-	event.Str("others", "none").Str("because", php.why).Msg("serving")
+	event.Msg("serving")
+	if !php.runs() && c.PHP != "off" && c.Phorge != "" {
+		log.Warn().Str("because", php.why).Msg("nothing runs PHP here, so classes without a plugin stay in the queue")
+	}
 }

@@ -131,7 +131,7 @@ func TestOnlyOneStartIsWaitedForAndOnlyOfWhatIsDown(t *testing.T) {
 
 func TestRunNeedsSomethingThatRunsTasks(t *testing.T) {
 	got := command(t, newMemory(), "", "run")
-	if got.code != exitUsage || !strings.Contains(got.err, "there is nothing to run: name a manifest of handler binaries with --plugins") {
+	if got.code != exitUsage || !strings.Contains(got.err, "there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because neither phorge nor conduit is set") {
 		t.Errorf("exit code %d, %s", got.code, got.err)
 	}
 }
