@@ -9,6 +9,7 @@ const (
 	CategoryDeadline  = "deadline"  // it ran longer than its class allows
 	CategoryPanic     = "panic"     // it panicked in this process
 	CategoryOutcome   = "outcome"   // what it came to cannot be stored
+	CategoryLost      = "lost"      // the Gantry that held it died
 )
 
 // Attempt is one failed execution of a task, as the operator sees it: a row of
@@ -16,7 +17,7 @@ const (
 type Attempt struct {
 	TaskID   int64  `json:"taskID"`
 	Class    string `json:"taskClass"`
-	Number   int    `json:"attempt"` // 1 for the first
+	Number   int    `json:"attempt"` // the failureCount that came of it, or would have
 	Route    string `json:"route"`
 	Category string `json:"category"`
 	Reason   string `json:"reason"`

@@ -60,6 +60,16 @@ func (s *Store) attemptOf(r *row, settlement tasks.Settlement, now int64) tasks.
 	}
 }
 
+// lostAttempt answers what is recorded of a task whose holder died. Nobody can
+// say any more whether the work had begun.
+func lostAttempt(r *row, holder tasks.Owner, now int64) tasks.Attempt {
+	return tasks.Attempt{
+		TaskID: r.ID, Class: r.Class, Number: r.FailureCount + 1, Category: tasks.CategoryLost,
+		Reason: "the Gantry that held the task died, or was cut off from the database, before it said what became of it",
+		Host:   holder.Host, Owner: *r.Owner, Epoch: now,
+	}
+}
+
 // insertAttempts writes attempts in the transaction of what they belong to.
 func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, attempts []tasks.Attempt) error {
 	rows := bulk{head: `INSERT INTO ` + s.gantry.table("attempts") + ` (` + attemptColumns + `) VALUES `, row: `(?,?,?,?,?,?,?,?,?,?)`}

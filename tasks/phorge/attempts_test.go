@@ -129,6 +129,34 @@ func TestAttemptsAreCountedAndReadNewestFirst(t *testing.T) {
 	}
 }
 
+func TestTasksThatADeadGantryHeldHaveALostAttempt(t *testing.T) {
+	q := newQueue(t)
+	name := q.upgrade()
+	s := q.open()
+	ids := enqueue(t, s, news(4, "A")...)
+	dead := tasks.Owner{Fence: 1, Nonce: "dead", Host: "there"}.String()
+	own := s.ownerFor(1, 0)
+	past := q.number("SELECT UNIX_TIMESTAMP() - 60")
+	for i, owner := range []string{dead, own, tasks.YieldOwner} {
+		q.exec("UPDATE worker_activetask SET leaseOwner = ?, leaseExpires = ? WHERE id = ?", owner, past, ids[i])
+	}
+	if held := lease(t, s, every(9)); len(held) != 4 {
+		t.Fatalf("%d tasks were leased, want 4", len(held))
+	}
+	got := attempts(t, s, ids[0], 9)
+	if len(got) != 1 || got[0].Category != tasks.CategoryLost || got[0].Host != "there" || got[0].Owner != dead || got[0].Number != 1 {
+		t.Errorf("the attempts are %+v", got)
+	}
+	if n := q.number("SELECT COUNT(*) FROM " + name + ".attempts"); n != 1 {
+		t.Errorf("%d attempts are recorded, want 1", n)
+	}
+	q.exec("DROP TABLE " + name + ".attempts")
+	q.exec("UPDATE worker_activetask SET leaseOwner = ?, leaseExpires = ?", dead, past)
+	if held := lease(t, s, every(9)); len(held) != 4 || held[0].Lease.Crashes != 1 {
+		t.Errorf("without the table %+v was leased", held)
+	}
+}
+
 func TestALostLeaseLeavesNoAttempt(t *testing.T) {
 	q := newQueue(t)
 	q.upgrade()

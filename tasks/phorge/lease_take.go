@@ -48,10 +48,17 @@ func (s *Store) take(ctx context.Context, sr *search) error {
 	}
 	slices.Sort(ids) // everyone locks by ascending id
 	var leased []*row
-	err = s.transact(ctx, func(tx *sql.Tx) (err error) {
-		leased, err = s.takeIn(ctx, tx, ids, fence, sr.req)
-		return err
-	})
+	run := func(record bool) error {
+		return s.transact(ctx, func(tx *sql.Tx) (err error) {
+			leased, err = s.takeIn(ctx, tx, ids, fence, sr.req, record)
+			return err
+		})
+	}
+	if slices.ContainsFunc(chosen, func(e entry) bool { _, dead := s.deadHolder(e.Owner); return dead }) {
+		err = s.recording(ctx, run)
+	} else {
+		err = run(false)
+	}
 	if err != nil && !errors.Is(err, errCommitUnknown) {
 		return fmt.Errorf("lease %d tasks: %w", len(ids), err)
 	}
@@ -73,8 +80,9 @@ func (s *Store) take(ctx context.Context, sr *search) error {
 }
 
 // takeIn leases, in a transaction, those of the tasks that are due and that
-// nobody has locked. Rows of one owner and expiry share an UPDATE.
-func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64, req tasks.LeaseRequest) ([]*row, error) {
+// nobody has locked. Rows of one owner and expiry share an UPDATE. What a dead
+// Gantry held is recorded as an attempt that was lost, when it is to be.
+func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64, req tasks.LeaseRequest, record bool) ([]*row, error) {
 	rows, now, err := s.lockDue(ctx, tx, ids)
 	if err != nil {
 		return nil, err
@@ -85,7 +93,11 @@ func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64
 		expires int64
 	}
 	stamped := map[stamp][]int64{}
+	var lost []tasks.Attempt
 	for _, r := range rows {
+		if holder, dead := s.deadHolder(r.Owner); dead && record {
+			lost = append(lost, lostAttempt(r, holder, now))
+		}
 		crashes := s.crashes(r.Owner)
 		st := stamp{s.ownerFor(fence, crashes), now + max(1, seconds(req.Want(r.Class).LeaseTime))}
 		r.Lease = &tasks.Lease{Owner: st.owner, Fence: fence, Crashes: crashes, Expires: st.expires, Prior: r.Place}
@@ -101,21 +113,30 @@ func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64
 			return nil, fmt.Errorf("%w: %d of %d locked rows could be leased: %v", tasks.ErrUnavailable, n, len(ids), err)
 		}
 	}
-	return rows, nil
+	return rows, s.insertAttempts(ctx, tx, lost)
 }
 
-// crashes counts how often whoever held a task died with it. A Gantry whose
-// lease ran out is dead, unless it is this one: then the answer to the call
-// that leased the task was lost.
+// crashes counts how often whoever held a task died with it.
 func (s *Store) crashes(owner *string) int {
 	if owner == nil {
 		return 0
 	}
 	crashes := tasks.Crashes(*owner)
-	if holder, ok := tasks.ParseOwner(*owner); ok && holder.Nonce != s.nonce {
+	if _, dead := s.deadHolder(owner); dead {
 		crashes++
 	}
 	return crashes
+}
+
+// deadHolder answers who held a task that is due. A Gantry whose lease ran out
+// is dead, unless it is this one: then the answer to the call that leased the
+// task was lost.
+func (s *Store) deadHolder(owner *string) (holder tasks.Owner, dead bool) {
+	if owner == nil {
+		return holder, false
+	}
+	holder, ok := tasks.ParseOwner(*owner)
+	return holder, ok && holder.Nonce != s.nonce
 }
 
 // lockDue locks the due rows among ids that nobody has locked. Where there is
