@@ -49,10 +49,7 @@ func (r *resident) execute(ctx context.Context, task tasks.Task, require func(ti
 
 	var err error
 	c.sent, err = writeFrame(r.requests, order{Type: "run", Request: c.request, Task: fieldsOf(task)}, task.Data)
-	switch {
-	case errors.Is(err, tasks.ErrTooLarge):
-		return r.refuse(c, err)
-	case err != nil: // it is ending
+	if err != nil { // it is ending
 		r.within(r.pool.config.LeaveTimeout, "it closed its requests and did not end within %v")
 	}
 	for {
@@ -112,16 +109,6 @@ func (r *resident) deliver(a answer) error {
 		c.lease <- seconds(a.Lease)
 	}
 	return nil
-}
-
-// refuse answers a task that cannot be handed to any process.
-func (r *resident) refuse(c *call, why error) tasks.Outcome {
-	r.mu.Lock()
-	r.call = nil
-	r.mu.Unlock()
-	r.output.end()
-	r.pool.finished(r, answer{})
-	return tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Reason: fmt.Sprintf("hand task %d to PHP: %v", c.task.ID, why)}
 }
 
 // conclude answers the outcome that PHP reported, and frees the process.

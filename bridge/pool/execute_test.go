@@ -219,7 +219,7 @@ func TestATaskThatWaitsForAProcessCanBeCancelled(t *testing.T) {
 func TestDataThatNoFrameHoldsIsRefused(t *testing.T) {
 	p, _ := startReady(t, Config{})
 	got := p.Execute(t.Context(), tasks.Task{ID: 7, Class: "Do", Data: make([]byte, maxBody+1)}, nil)
-	want(t, got, tasks.Retry, "hand task 7 to PHP: too large: a PHP process takes")
+	want(t, got, tasks.Retry, "task 7 has 268435457 bytes of data; a PHP process takes 268435456")
 	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
 }
 

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/phorge-gantry/gantry/tasks"
 )
 
 // A frame is the length of the header and that of the body, both as uint32 in
@@ -24,12 +22,17 @@ const smallBody = 32 << 10
 // errFrame: what was read is no frame.
 var errFrame = errors.New("that is no frame")
 
-// writeFrame writes one frame and answers how many bytes of it were written.
+// writeFrame writes one frame, which is within the limits, and answers how many
+// bytes of it were written.
 func writeFrame(w io.Writer, header any, body []byte) (n int, err error) {
-	frame, err := encodeFrame(header, body)
+	text, err := json.Marshal(header)
 	if err != nil {
 		return 0, err
 	}
+	frame := make([]byte, 0, 8+len(text)+min(len(body), smallBody))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(text)))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(body)))
+	frame = append(frame, text...)
 	if len(body) <= smallBody {
 		return w.Write(append(frame, body...))
 	}
@@ -38,22 +41,6 @@ func writeFrame(w io.Writer, header any, body []byte) (n int, err error) {
 	}
 	m, err := w.Write(body)
 	return n + m, err
-}
-
-// encodeFrame answers the frame up to its body.
-func encodeFrame(header any, body []byte) ([]byte, error) {
-	text, err := json.Marshal(header)
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxHeader || len(body) > maxBody {
-		return nil, fmt.Errorf("%w: a PHP process takes a header of %d bytes and data of %d, and this would be %d and %d",
-			tasks.ErrTooLarge, maxHeader, maxBody, len(text), len(body))
-	}
-	frame := make([]byte, 0, 8+len(text)+min(len(body), smallBody))
-	frame = binary.BigEndian.AppendUint32(frame, uint32(len(text)))
-	frame = binary.BigEndian.AppendUint32(frame, uint32(len(body)))
-	return append(frame, text...), nil
 }
 
 // readFrame reads one frame. At the end of r it answers io.EOF between frames

@@ -62,13 +62,6 @@ func TestALengthThatLiesTakesNoMemory(t *testing.T) {
 	}
 }
 
-func TestAHeaderThatIsTooLongIsNotWritten(t *testing.T) {
-	n, err := writeFrame(io.Discard, strings.Repeat("x", maxHeader), nil)
-	if n != 0 || !errors.Is(err, tasks.ErrTooLarge) {
-		t.Errorf("%d bytes were written: %v", n, err)
-	}
-}
-
 func TestAHeaderThatIsNotUTF8IsRefused(t *testing.T) {
 	if _, err := decodeAnswer([]byte("{\"type\":\"\xff\"}")); !errors.Is(err, errFrame) {
 		t.Errorf("%v", err)

@@ -149,6 +149,10 @@ func (p *Pool) Execute(ctx context.Context, task tasks.Task, require func(time.D
 	if ctx.Err() != nil {
 		return released("cancelled before it started")
 	}
+	if len(task.Data) > maxBody {
+		return tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Reason: fmt.Sprintf(
+			"task %d has %d bytes of data; a PHP process takes %d", task.ID, len(task.Data), maxBody)}
+	}
 	r, outcome := p.acquire(ctx, task.ID)
 	if r == nil {
 		return outcome
@@ -174,9 +178,7 @@ func (p *Pool) acquire(ctx context.Context, task int64) (*resident, tasks.Outcom
 	select {
 	case r := <-w.turn:
 		if r != nil {
-			p.enter(r, Idle)
-			p.idle = append(p.idle, r)
-			p.tend()
+			p.free(r)
 		}
 	default:
 	}

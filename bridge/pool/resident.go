@@ -178,11 +178,11 @@ func (r *resident) hear(header []byte) error {
 	return fmt.Errorf("%w: its type is %.40q", errFrame, a.Type)
 }
 
-// wanted reports whether the process was ended by no fault of its own.
-func (r *resident) wanted() bool {
+// ending answers why Gantry killed the process, or itself.
+func (r *resident) ending() ending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.end == cut
+	return r.end
 }
 
 // obituary says what a dead process died of, or what kept it from starting.
