@@ -32,3 +32,5 @@ set_error_handler(
     }
     return PhutilErrorHandler::handleError($number, $message, $file, $line);
   });
+
+require_once __DIR__.'/GantryTestCase.php';

@@ -4,7 +4,7 @@ abstract class PhabricatorWorker extends Phobject {
 
   const PRIORITY_DEFAULT = 2000;
 
-  private static $isInProcess = false;
+  private static $runAllTasksInProcess = false;
   private static $scheduled = array();
 
   private $data;
@@ -87,8 +87,8 @@ abstract class PhabricatorWorker extends Phobject {
       ->setPriority(idx($options, 'priority') ?? self::PRIORITY_DEFAULT);
   }
 
-  final public static function setRunAllTasksInProcess($is_in_process) {
-    self::$isInProcess = $is_in_process;
+  final public static function setRunAllTasksInProcess($all) {
+    self::$runAllTasksInProcess = $all;
   }
 
   /**
@@ -98,10 +98,6 @@ abstract class PhabricatorWorker extends Phobject {
     $scheduled = self::$scheduled;
     self::$scheduled = array();
     return $scheduled;
-  }
-
-  public static function getRunAllTasksInProcess() {
-    return self::$isInProcess;
   }
 
 }
