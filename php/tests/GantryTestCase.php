@@ -4,6 +4,7 @@ abstract class GantryTestCase extends PHPUnit\Framework\TestCase {
 
   private $log;
   private $oldLog;
+  private $oldConfiguration = array();
 
   /**
    * What is logged is looked at by the test, not by who runs it.
@@ -17,6 +18,7 @@ abstract class GantryTestCase extends PHPUnit\Framework\TestCase {
 
   protected function tearDown(): void {
     ini_set('error_log', $this->oldLog);
+    $this->restoreConfiguration();
   }
 
   protected function getLog() {
@@ -33,6 +35,42 @@ abstract class GantryTestCase extends PHPUnit\Framework\TestCase {
         'priority' => 3500,
       ),
       null)->setData($data);
+  }
+
+
+/* -(  conf/local/local.json  )---------------------------------------------- */
+
+
+  protected function writeConfiguration(array $values) {
+    $this->writeConfigurationText(
+      phutil_json_encode($values + $this->readConfiguration()));
+  }
+
+  protected function writeConfigurationText($text) {
+    if (!$this->oldConfiguration) {
+      $this->oldConfiguration = array($this->readConfiguration());
+    }
+    file_put_contents($this->getConfigurationPath(), $text);
+  }
+
+  protected function restoreConfiguration() {
+    if ($this->oldConfiguration) {
+      file_put_contents(
+        $this->getConfigurationPath(),
+        phutil_json_encode(head($this->oldConfiguration)));
+      $this->oldConfiguration = array();
+    }
+  }
+
+  private function readConfiguration() {
+    $path = $this->getConfigurationPath();
+    return is_file($path)
+      ? phutil_json_decode(file_get_contents($path))
+      : array();
+  }
+
+  private function getConfigurationPath() {
+    return getenv('GANTRY_TEST_CONF').'/local.json';
   }
 
 }

@@ -10,15 +10,19 @@
 $phorge = getenv('GANTRY_TEST_PHORGE') ?: __DIR__.'/phorge';
 define('GANTRY_TEST_PHORGE', $phorge);
 
-// Where the stand-in has its configuration.
-$conf = sys_get_temp_dir().'/gantry-php-'.bin2hex(random_bytes(8));
-mkdir($conf);
-putenv('GANTRY_TEST_CONF='.$conf);
-register_shutdown_function(
-  function() use ($conf) {
-    array_map('unlink', glob($conf.'/*'));
-    rmdir($conf);
-  });
+// The directory of local.json. That of the stand-in is nowhere else.
+if (getenv('GANTRY_TEST_PHORGE')) {
+  putenv('GANTRY_TEST_CONF='.$phorge.'/conf/local');
+} else {
+  $conf = sys_get_temp_dir().'/gantry-php-'.bin2hex(random_bytes(8));
+  mkdir($conf);
+  putenv('GANTRY_TEST_CONF='.$conf);
+  register_shutdown_function(
+    function() use ($conf) {
+      array_map('unlink', glob($conf.'/*'));
+      rmdir($conf);
+    });
+}
 
 require_once $phorge.'/scripts/init/init-script-with-signals.php';
 
