@@ -111,9 +111,17 @@ func (l *loop) ask(g *group) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	l.book.add(req, found, called)
+	batch := make([]*held, len(found))
+	now := time.Now()
+	for i, task := range found {
+		c := l.book.classOf(task.Class)
+		h := &held{task: task, class: c, since: now, seen: called, leaseTime: c.LeaseTime}
+		h.ctx, h.cancel = context.WithCancelCause(context.Background())
+		batch[i] = h
+	}
+	l.book.add(req, batch)
 	l.dispatch()
-	return len(found), nil
+	return len(batch), nil
 }
 
 // lookWhoIsReady notes which classes of a group can run and logs when that
@@ -159,31 +167,28 @@ func (b *book) setDrained(drained bool) {
 	}
 }
 
-// add enters what the store answered to a call that began at called.
-func (b *book) add(req tasks.LeaseRequest, found []tasks.Task, called time.Time) {
-	now := time.Now()
+// add enters what the store answered.
+func (b *book) add(req tasks.LeaseRequest, batch []*held) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.stats.Leased += len(found)
-	got, others := map[*class]bool{}, false
-	for _, task := range found {
-		c, met := b.classOf(task.Class)
-		got[c], others = true, others || met
-		h := &held{task: task, class: c, since: now, seen: called, leaseTime: c.LeaseTime}
-		h.ctx, h.cancel = context.WithCancelCause(context.Background())
+	b.stats.Leased += len(batch)
+	got := map[*class]bool{}
+	for _, h := range batch {
+		got[h.class] = true
 		b.held[h] = struct{}{}
-		if crashes := task.Lease.Crashes; crashes >= c.MaxCrashes {
+		if crashes := h.task.Lease.Crashes; crashes >= h.class.MaxCrashes {
 			b.end(h, tooManyCrashes(h, crashes, ""))
 			continue
 		}
 		b.leased++
 		h.order = b.leased
-		c.group.waiting++
-		c.queue = append(c.queue, h)
+		h.class.group.waiting++
+		h.class.queue = append(h.class.queue, h)
 	}
-	if len(found) < req.Limit {
-		b.answered(req, got, others)
+	if len(batch) < req.Limit {
+		b.answered(req, got)
 	}
+	b.forget()
 	if b.stopping {
 		b.giveBack(func(*held) bool { return true })
 	}

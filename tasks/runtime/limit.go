@@ -111,13 +111,18 @@ func (c *class) request(room int) tasks.ClassRequest {
 
 // answered notes which classes the store had nothing of, although it was asked.
 // It needs the lock.
-func (b *book) answered(req tasks.LeaseRequest, got map[*class]bool, others bool) {
+func (b *book) answered(req tasks.LeaseRequest, got map[*class]bool) {
+	met := len(got)
 	for name, asked := range req.Classes {
-		if c := b.byName[name]; c != nil && asked.Limit > 0 {
+		c := b.byName[name]
+		if got[c] {
+			met--
+		}
+		if asked.Limit > 0 {
 			c.drained = !got[c]
 		}
 	}
 	if req.Others.Limit > 0 {
-		b.others.drained = !others
+		b.others.drained = met == 0
 	}
 }

@@ -7,29 +7,31 @@ import "slices"
 // come and go, and whether it can run: it is learned again with its next task.
 const maxMet = 1000
 
-// classOf answers the class of a leased task, and whether it was met just now.
-// It needs the lock.
-func (b *book) classOf(name string) (c *class, met bool) {
+// classOf answers the class of a leased task, which is met if it was not before.
+// Only the leaser calls it, who is the only one to change the classes.
+func (b *book) classOf(name string) *class {
 	if c := b.byName[name]; c != nil {
-		return c, false
+		return c
 	}
-	return b.meet(name), true
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.meet(name)
 }
 
 // meet enters a class that nobody configured. It needs the lock.
 func (b *book) meet(name string) *class {
-	if len(b.classes)-b.configured >= maxMet {
-		b.forget()
-	}
 	c := &class{name: name, Class: b.others.Class, group: b.others.group, ready: true}
 	b.classes = append(b.classes, c)
 	b.byName[name] = c
 	return c
 }
 
-// forget drops the met classes of which nothing waits or runs. It needs the
-// lock.
+// forget drops the met classes of which nothing waits or runs, when they are
+// many. It needs the lock.
 func (b *book) forget() {
+	if len(b.classes)-b.configured <= maxMet {
+		return
+	}
 	kept := b.classes[:b.configured:b.configured]
 	for _, c := range b.classes[b.configured:] {
 		if len(c.queue)+c.running > 0 {
