@@ -38,3 +38,4 @@ set_error_handler(
   });
 
 require_once __DIR__.'/GantryTestCase.php';
+require_once __DIR__.'/pool/GantryPoolProcess.php';

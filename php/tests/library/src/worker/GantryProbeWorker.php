@@ -6,6 +6,9 @@
  */
 final class GantryProbeWorker extends PhabricatorWorker {
 
+  private static $age;
+  private static $connection;
+
   public function getRequiredLeaseTime() {
     return $this->getPolicy('getRequiredLeaseTime');
   }
@@ -99,6 +102,25 @@ final class GantryProbeWorker extends PhabricatorWorker {
 
   protected function leaveTransaction() {
     $this->getCurrentWorkerTask()->openTransaction();
+  }
+
+  /**
+   * Use a connection as of some seconds ago.
+   */
+  protected function connect($age) {
+    LiskDAO::closeAllConnections();
+    $now = PhabricatorTime::getNow();
+    $key = PhabricatorTime::pushTime($now - $age, 'UTC');
+    $connection = $this->getCurrentWorkerTask()->establishConnection('w');
+    PhabricatorTime::popTime($key);
+
+    self::$age = $age;
+    self::$connection = WeakReference::create($connection);
+  }
+
+  protected function tellConnection() {
+    $state = self::$connection->get() ? 'open' : 'closed';
+    echo 'connection '.self::$age." is {$state}\n";
   }
 
   protected function becomeReadOnly() {
