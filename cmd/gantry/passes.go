@@ -77,7 +77,7 @@ func (p *phpRoute) notReady() error {
 	if !p.runs() || p.ready() {
 		return nil
 	}
-	return fmt.Errorf("PHP cannot run, so the tasks of its classes were left in the queue: %s", cmp.Or(p.state().problem, "it is not ready"))
+	return fmt.Errorf("PHP cannot run, so the tasks of its classes stay in the queue: %s", cmp.Or(p.state().problem, "it is not ready"))
 }
 
 // restarted waits for the next start of each handler process that is down, and
@@ -129,7 +129,7 @@ func notReady(h *host.Host) error {
 	for _, plugin := range h.List() {
 		for _, class := range plugin.Classes {
 			if !class.Ready {
-				problems = append(problems, fmt.Errorf("class %s cannot run, so its tasks were left in the queue: %s",
+				problems = append(problems, fmt.Errorf("class %s cannot run, so its tasks stay in the queue: %s",
 					class.Class, cmp.Or(class.Problem, plugin.Problem, "its handler binary is not ready")))
 			}
 		}

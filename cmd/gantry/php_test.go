@@ -14,6 +14,7 @@ import (
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/runtime"
+	"github.com/phorge-gantry/gantry/tests/harness"
 	"github.com/rs/zerolog"
 )
 
@@ -171,7 +172,7 @@ func TestRunUntilEmptyWaitsForPHPThatWorked(t *testing.T) {
 
 func TestRunUntilEmptyFailsAtOnceWhenPHPNeverWorked(t *testing.T) {
 	got := commandWith(t, &standIn{}, queued(t, 2, "PhabricatorSearchWorker"), "run", "--until-empty")
-	if got.code != exitFailed || !strings.Contains(got.err, "PHP cannot run, so the tasks of its classes were left in the queue: PHP is ill") {
+	if got.code != exitFailed || !strings.Contains(got.err, "PHP cannot run, so the tasks of its classes stay in the queue: PHP is ill") {
 		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
 	}
 }
@@ -185,5 +186,35 @@ func TestAPhorgeWithoutTheLibraryIsToldOf(t *testing.T) {
 	got = command(t, newMemory(), "", "run", "--until-empty", "--php=off", "--phorge="+phorgeDir(t, `{}`), "--plugins="+manifestOf(t, binary(t), "AcmeWorker", "{}"))
 	if got.code != exitOK || strings.Contains(got.err, "warn") {
 		t.Errorf("an admin who wants plugins alone is warned: exit code %d, %s", got.code, got.err)
+	}
+}
+
+func TestB33PHPThatDoesNotRunShowsInReadiness(t *testing.T) {
+	h, err := host.New(host.Config{Manifest: &host.Manifest{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	php := &standIn{}
+	classes, others := classesToRun(&config{}, h, php.route(), zerolog.Nop())
+	m := newMemory()
+	rt, err := runtime.New(runtime.Config{Store: m, Classes: classes, Others: others})
+	if err == nil {
+		err = rt.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	w := newWatch(newApp(), zerolog.Nop(), m, h, php.route())
+	for _, up := range []bool{true, false, true} {
+		php.up.Store(up)
+		if up {
+			harness.Eventually(t, "all that is to run here does", func() bool { return w.ready(rt) == nil })
+		} else if err := w.ready(rt); err == nil || !strings.Contains(err.Error(), "PHP is ill") {
+			t.Errorf("while PHP does not run, readiness is %v", err)
+		}
+		if report := w.status(rt).(statusReport[any]); report.Ready != up || up != (report.Problem == "") {
+			t.Errorf("while PHP runs is %v, the status is %+v", up, report)
+		}
 	}
 }

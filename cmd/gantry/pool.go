@@ -28,7 +28,8 @@ func (a *app) poolStatusCommand() *cobra.Command {
 		Short: "Show the PHP processes of a running Gantry",
 		Long: `Ask the Gantry that listens on the socket how its PHP is: the processes of the
 pool, what each of them does and what it has done, or how worker.execute answers.
-The exit code is 1 when nothing listens, or when it is not ready.
+The exit code is 1 when nothing listens, or when something that is to run there
+does not.
 
 JSON is the whole status of that Gantry, its plugins and counts among it. The
 socket speaks HTTP, so that others can ask too: /readyz is 200 or 503, /status is

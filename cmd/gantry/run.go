@@ -110,7 +110,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 		return errors.Join(a.passes(drain, stop, c, rt, w), rt.Close())
 	}
 	if c.Socket != "" {
-		hangUp, err := serveStatus(c.Socket, rt.Ready, func() any { return w.status(rt) })
+		hangUp, err := serveStatus(c.Socket, func() error { return w.ready(rt) }, func() any { return w.status(rt) })
 		if err != nil {
 			return coded{err, exitUsage}
 		}

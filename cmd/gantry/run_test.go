@@ -58,7 +58,7 @@ func TestRunUntilEmptyFailsWhenAHandlerDoesNotRun(t *testing.T) {
 	unpinned := writeFile(t, "plugins.yaml", "plugins:\n  - path: "+binary(t)+"\n    classes: {AcmeWorker: {}}\n", 0o600)
 	m := queued(t, 1, "AcmeWorker")
 	got := command(t, m, "", "run", "--until-empty", "--plugins="+unpinned)
-	if got.code != exitFailed || !strings.Contains(got.err, "class AcmeWorker cannot run, so its tasks were left in the queue") {
+	if got.code != exitFailed || !strings.Contains(got.err, "class AcmeWorker cannot run, so its tasks stay in the queue") {
 		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -31,6 +32,11 @@ type phpStatus[State any] struct {
 	State *State `json:"state,omitempty"` // there is one
 }
 
+// ready answers nil, or what of that which is to run here does not.
+func (w *watch) ready(rt *runtime.Runtime) error {
+	return errors.Join(rt.Ready(), w.php.notReady(), notReady(w.host))
+}
+
 func (w *watch) status(rt *runtime.Runtime) any {
 	stats := rt.Stats()
 	report := statusReport[any]{
@@ -39,7 +45,7 @@ func (w *watch) status(rt *runtime.Runtime) any {
 		Plugins: w.host.List(),
 		PHP:     phpStatus[any]{Route: w.php.name, Why: w.php.why},
 	}
-	if err := rt.Ready(); err != nil {
+	if err := w.ready(rt); err != nil {
 		report.Ready, report.Problem = false, err.Error()
 	}
 	if w.php.runs() {
