@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -45,7 +46,7 @@ func (p *Pool) misfit(a answer) string {
 func (p *Pool) wantsToLeave(r *resident, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.wish(reason)
+	r.wish(reason, 0)
 	p.tend()
 }
 
@@ -84,7 +85,7 @@ func (p *Pool) fail(r *resident, err error, worked bool) {
 	}
 	p.failedAt = time.Now()
 	wait := backoff(p.failures, p.config.MinBackoff, p.config.MaxBackoff, rand.Float64())
-	p.config.Log.Error().Str("reason", p.problem).Dur("again_in", wait).Msg("PHP process does not run")
+	p.config.Log.Error().Str("reason", p.problem).Stringer("again_in", wait.Round(time.Millisecond)).Msg("PHP process does not run")
 	if p.again == nil {
 		p.again = time.AfterFunc(wait, func() {
 			p.mu.Lock()
@@ -101,10 +102,10 @@ func (p *Pool) finished(r *resident, a answer) {
 	defer p.mu.Unlock()
 	r.tasks++
 	r.memory = a.Memory
-	if a.Leaving != "" {
-		r.wish(a.Leaving)
-	} else if a.Outcome != nil && a.Outcome.Uncaught {
-		r.wish("a task threw what nobody caught")
+	if a.Outcome != nil && a.Outcome.Uncaught {
+		r.wish(cmp.Or(a.Leaving, "throwable"), p.config.MinService)
+	} else {
+		r.wish(a.Leaving, 0)
 	}
 	if r.began.After(p.failedAt) {
 		p.failures, p.problem = 0, ""
