@@ -124,9 +124,10 @@ func (l *loop) ask(g *group) (int, error) {
 	return len(batch), nil
 }
 
-// lookWhoIsReady notes which classes of a group can run and logs when that
-// changes.
+// lookWhoIsReady notes which classes of a group can run and logs which of them
+// changed: one line, because what runs them all may be gone.
 func (l *loop) lookWhoIsReady(g *group) {
+	var gone, back []string
 	for _, c := range l.book.classes { // without the lock: only the leaser changes it
 		if c.group != g {
 			continue
@@ -134,11 +135,17 @@ func (l *loop) lookWhoIsReady(g *group) {
 		ready := c.canRun()
 		switch {
 		case c.ready && !ready:
-			l.Log.Warn().Str("taskClass", c.name).Msg("class cannot run here now; its tasks stay in the queue")
+			gone = append(gone, c.name)
 		case ready && !c.ready:
-			l.Log.Info().Str("taskClass", c.name).Msg("class can run again")
+			back = append(back, c.name)
 		}
 		c.ready = ready
+	}
+	if gone != nil {
+		l.Log.Warn().Strs("taskClasses", gone).Msg("classes cannot run here now; their tasks stay in the queue")
+	}
+	if back != nil {
+		l.Log.Info().Strs("taskClasses", back).Msg("classes can run again")
 	}
 }
 

@@ -63,6 +63,9 @@ func TestWhetherOneOfTheOthersCanRunTurnsOutWithItsFirstTask(t *testing.T) {
 		if got := r.Stats(); got.Leased > 14 || got.Released > 4 {
 			t.Errorf("tasks that cannot run were leased more than once: %+v", got)
 		}
+		if s.log.said("classes cannot run here now", "Refused") != 1 {
+			t.Errorf("it is to be said once:\n%s", s.log)
+		}
 		s.must(r.Ready())
 		up.Store(true)
 		pass(time.Second)

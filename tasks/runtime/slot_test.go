@@ -301,7 +301,7 @@ func TestClassesThatCannotRunHereAreNeverLeased(t *testing.T) {
 		if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "no class can run here") {
 			t.Errorf("Ready answers %v", err)
 		}
-		if s.log.said("class cannot run here now") != 1 {
+		if s.log.said("classes cannot run here now", "Down") != 1 {
 			t.Errorf("it is to be said once:\n%s", s.log)
 		}
 		up.Store(true)
