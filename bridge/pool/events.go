@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -46,7 +45,7 @@ func (p *Pool) misfit(a answer) string {
 func (p *Pool) wantsToLeave(r *resident, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.wish(reason, 0)
+	r.wish(reason)
 	p.tend()
 }
 
@@ -102,10 +101,10 @@ func (p *Pool) finished(r *resident, a answer) {
 	defer p.mu.Unlock()
 	r.tasks++
 	r.memory = a.Memory
-	if a.Outcome != nil && a.Outcome.Uncaught {
-		r.wish(cmp.Or(a.Leaving, "throwable"), p.config.MinService)
-	} else {
-		r.wish(a.Leaving, 0)
+	if a.Leaving != "" {
+		r.wish(a.Leaving)
+	} else if a.Outcome != nil && a.Outcome.Uncaught {
+		r.wish("a task threw what nobody caught")
 	}
 	if r.began.After(p.failedAt) {
 		p.failures, p.problem = 0, ""
