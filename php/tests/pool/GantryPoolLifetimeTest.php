@@ -23,12 +23,8 @@ final class GantryPoolLifetimeTest extends GantryTestCase {
   }
 
   private function atAge($age, $callback) {
-    $key = PhabricatorTime::pushTime(self::START + $age, 'UTC');
-    try {
-      return $callback();
-    } finally {
-      PhabricatorTime::popTime($key);
-    }
+    $guard = PhabricatorTime::pushTime(self::START + $age, 'UTC');
+    return $callback();
   }
 
   private function getEnd(GantryPoolLifetime $lifetime, $age = 1) {

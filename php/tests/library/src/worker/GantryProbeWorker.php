@@ -109,10 +109,9 @@ final class GantryProbeWorker extends PhabricatorWorker {
    */
   protected function connect($age) {
     LiskDAO::closeAllConnections();
-    $now = PhabricatorTime::getNow();
-    $key = PhabricatorTime::pushTime($now - $age, 'UTC');
-    $connection = $this->getCurrentWorkerTask()->establishConnection('w');
-    PhabricatorTime::popTime($key);
+    $connection = $this->getCurrentWorkerTask()
+      ->establishConnection('w')
+      ->setLastActiveEpoch(PhabricatorTime::getNow() - $age);
 
     self::$age = $age;
     self::$connection = WeakReference::create($connection);

@@ -6,7 +6,7 @@ final class PhabricatorTime extends Phobject {
 
   public static function pushTime($epoch, $timezone) {
     self::$stack[] = $epoch;
-    return last_key(self::$stack);
+    return new PhabricatorTimeGuard(last_key(self::$stack));
   }
 
   public static function popTime($key) {

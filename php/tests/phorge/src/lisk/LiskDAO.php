@@ -36,9 +36,7 @@ abstract class LiskDAO extends Phobject {
       self::$connections[$key] = new AphrontDatabaseConnection();
     }
 
-    $connection = self::$connections[$key];
-    $connection->setLastActiveEpoch(PhabricatorTime::getNow());
-    return $connection;
+    return self::$connections[$key];
   }
 
   public function openTransaction() {
