@@ -11,6 +11,11 @@
 // holds the row under, and a row that carries another owner is left alone.
 // inspect.go and operate.go are what a person does to the queue.
 //
+// Failed attempts are kept in a database of Gantry's own, where there is one
+// (gantry.go, attempts.go), which upgrade.go creates. heartbeat.go tells Phorge
+// that somebody drains the queue, and site.go reads from Phorge's configuration
+// where all of this is.
+//
 // Everything that writes runs through transact (tx.go), which repeats a
 // transaction that lost a deadlock and tells when the answer of a COMMIT was
 // lost. Rows are always locked in one order: active tasks by ascending id,

@@ -20,6 +20,14 @@
 // cheap ones flowed through; so a task that has waited for a second is given
 // back to the queue, at its place and without counting anything.
 //
+// # Whose slots
+//
+// Classes that share a Limit, such as those that run in one pool of PHP
+// processes, have its slots and are leased in calls of their own; all others
+// share Config.Slots. So neither waits for the other, however slow its tasks
+// are. Within each, the task that was leased first runs first. Classes that
+// nobody named are met with their first task (see Config.Others).
+//
 // # When the store cannot be reached
 //
 // Nothing ends and nothing is dropped: calls are repeated with growing pauses,
