@@ -42,9 +42,9 @@ type Config struct {
 	// ended. 1 min when 0.
 	IdleTimeout time.Duration
 
-	// MinService is how old a process must be to be replaced because it wants
-	// it, so that tasks that fail all the time do not keep the host busy with
-	// loading Phorge. 5 s when 0.
+	// MinService is how old a process must be to be replaced because a task
+	// threw what nobody caught, so that tasks that fail all the time do not keep
+	// the host busy with loading Phorge. 5 s when 0.
 	MinService time.Duration
 
 	// MinBackoff and MaxBackoff bound the wait before a process is started

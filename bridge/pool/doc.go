@@ -32,7 +32,7 @@
 //
 // A process says that it wants to be replaced, and why: it served its number
 // of tasks, it is old or large, the configuration changed, a task threw what
-// nobody caught. It goes on serving until it is old enough (Config.MinService)
-// and its successor has started, or has failed to. Successors start one at a
-// time, so there is at most one process more than Config.Max.
+// nobody caught. It goes on serving until its successor has started, or has
+// failed to. Successors start one at a time, so there is at most one process
+// more than Config.Max.
 package pool

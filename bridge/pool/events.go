@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -45,7 +46,7 @@ func (p *Pool) misfit(a answer) string {
 func (p *Pool) wantsToLeave(r *resident, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.wish(reason)
+	r.wish(reason, 0)
 	p.tend()
 }
 
@@ -101,10 +102,10 @@ func (p *Pool) finished(r *resident, a answer) {
 	defer p.mu.Unlock()
 	r.tasks++
 	r.memory = a.Memory
-	if a.Leaving != "" {
-		r.wish(a.Leaving)
-	} else if a.Outcome != nil && a.Outcome.Uncaught {
-		r.wish("a task threw what nobody caught")
+	if a.Outcome != nil && a.Outcome.Uncaught {
+		r.wish(cmp.Or(a.Leaving, "throwable"), p.config.MinService)
+	} else {
+		r.wish(a.Leaving, 0)
 	}
 	if r.began.After(p.failedAt) {
 		p.failures, p.problem = 0, ""

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -83,6 +84,10 @@ func fakeHost(file string) {
 	case "deaf":
 		f.say(ready)
 		hang()
+	case "nibble":
+		f.say(ready)
+		io.ReadFull(os.NewFile(3, "requests"), make([]byte, 10))
+		hang()
 	case "shut":
 		os.NewFile(3, "requests").Close()
 		f.say(ready)
@@ -145,10 +150,11 @@ func (f fakeProcess) do(data []byte, request string, answer map[string]any) bool
 	case "say": // these bytes instead of an answer
 		f.answers.WriteString(strings.ReplaceAll(order.Text, "REQUEST", request))
 		return false
-	case "frame": // this frame instead of an answer
+	case "frame": // this frame, so many times, instead of an answer
 		text := strings.ReplaceAll(order.Text, "REQUEST", request)
 		lengths := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
-		f.answers.Write(append(binary.BigEndian.AppendUint32(lengths, 0), text...))
+		frame := append(binary.BigEndian.AppendUint32(lengths, 0), text...)
+		f.answers.Write(bytes.Repeat(frame, max(1, order.Times)))
 		return false
 	case "answer twice":
 		f.say(answer)

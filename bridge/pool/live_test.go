@@ -163,6 +163,34 @@ func TestB33LiveStoppedProcessesAreReplaced(t *testing.T) {
 	want(t, p.Execute(t.Context(), live(map[string]any{}), nil), tasks.Succeeded, "")
 }
 
+func TestLiveAProcessIsReplacedAfterItsTasksAndNoneIsLost(t *testing.T) {
+	reset, err := harness.Live(t).Override(map[string]any{"gantry.pool.max-tasks": 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reset()
+	p, log := startLive(t, Config{})
+	for range 100 {
+		want(t, execute(t, p, "PhabricatorTestWorker", `{}`), tasks.Succeeded, "")
+	}
+	eventually(t, "one process is left", func() bool { return len(p.State().Processes) == 1 })
+	if got := strings.Count(log.String(), `"reason":"tasks"`); got == 0 || strings.Contains(log.String(), "ended") {
+		t.Errorf("it was replaced %d times:\n%s", got, log)
+	}
+}
+
+func TestLiveLargeDataReachesPHP(t *testing.T) {
+	p, _ := startLive(t, Config{})
+	data := `{"a":"` + strings.Repeat("x", 20<<20) + `","getRequiredLeaseTime":4711}`
+	var required time.Duration
+	task := live(nil)
+	task.Class, task.Data = "PhabricatorTestWorker", []byte(data)
+	want(t, p.Execute(t.Context(), task, func(lease time.Duration) { required = lease }), tasks.Succeeded, "")
+	if required != 4711*time.Second {
+		t.Errorf("it required a lease of %v", required)
+	}
+}
+
 func TestLiveDeathsOfAProcess(t *testing.T) {
 	p, _ := startLive(t, Config{})
 	want(t, p.Execute(t.Context(), live(map[string]any{"do": "exit"}), nil), tasks.Crashed, "exit status 7")

@@ -13,7 +13,6 @@ func TestAnAnswerThatBreaksTheProtocolCostsItsProcess(t *testing.T) {
 		{"another request", "frame", `{"type":"outcome","request":"0123456789abcdef0123456789abcdef","outcome":{"kind":"succeeded"}}`,
 			`it answered request "0123456789abcdef0123456789abcdef", which it has not got`},
 		{"started for another request", "frame", `{"type":"started","request":"","lease":5}`, `it answered request "", which it has not got`},
-		{"started twice", "frame", `{"type":"started","request":"REQUEST","lease":5}` + "\x00\x00", "broke the protocol"},
 		{"ready again", "frame", `{"type":"ready","protocol":1}`, "it said twice that it is ready"},
 		{"an unknown type", "frame", `{"type":"hello"}`, `its type is "hello"`},
 		{"a header that is no JSON", "frame", `{"type":`, `read the header "{\"type\":"`},
@@ -30,6 +29,12 @@ func TestAnAnswerThatBreaksTheProtocolCostsItsProcess(t *testing.T) {
 		}
 		want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
 	}
+}
+
+func TestATaskThatStartsTwiceCostsItsProcess(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	got := run(t.Context(), p, map[string]any{"do": "frame", "text": `{"type":"started","request":"REQUEST","lease":5}`, "times": 3})
+	want(t, got, tasks.Crashed, "it said twice that the task has started")
 }
 
 func TestHalfAnAnswerIsNone(t *testing.T) {

@@ -30,12 +30,13 @@ type resident struct {
 	left  int         // bytes of requests that it had not read when it died, -1 when unknown
 
 	// The rest is guarded by Pool.mu.
-	phase  Phase
-	since  time.Time
-	task   int64
-	tasks  int
-	memory int64
-	leave  string // why it wants to be replaced
+	phase    Phase
+	since    time.Time
+	task     int64
+	tasks    int
+	memory   int64
+	leave    string        // why it wants to be replaced
+	leaveAge time.Duration // from which age on it is
 }
 
 // ending is why Gantry killed a process.
@@ -198,14 +199,15 @@ func (r *resident) obituary(start error) string {
 	return fmt.Sprintf("PHP process %d ended: %s%s", r.child.pid, r.child.cmd.ProcessState, r.output.lastLines())
 }
 
-// wish notes that the process wants to be replaced. It needs Pool.mu.
-func (r *resident) wish(reason string) {
-	if r.leave != "" {
+// wish notes that the process wants to be replaced, once it is so old. Only the
+// first reason counts. It needs Pool.mu.
+func (r *resident) wish(reason string, age time.Duration) {
+	if reason == "" || r.leave != "" {
 		return
 	}
-	r.leave = reason
+	r.leave, r.leaveAge = reason, age
 	r.pool.config.Log.Info().Int("pid", r.child.pid).Str("reason", reason).Msg("PHP process will be replaced")
-	if young := r.pool.config.MinService - time.Since(r.began); young > 0 {
+	if young := age - time.Since(r.began); young > 0 {
 		time.AfterFunc(young, func() {
 			r.pool.mu.Lock()
 			defer r.pool.mu.Unlock()
@@ -216,7 +218,7 @@ func (r *resident) wish(reason string) {
 
 // mayLeave reports whether the process is to be replaced now. It needs Pool.mu.
 func (r *resident) mayLeave() bool {
-	return r.leave != "" && time.Since(r.began) >= r.pool.config.MinService
+	return r.leave != "" && time.Since(r.began) >= r.leaveAge
 }
 
 // describe needs Pool.mu.

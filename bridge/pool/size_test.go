@@ -101,17 +101,18 @@ func TestAProcessThatIsReplacedEndsByItself(t *testing.T) {
 	}
 }
 
-func TestAYoungProcessIsNotReplacedYet(t *testing.T) {
+func TestAYoungProcessIsNotReplacedForWhatATaskThrew(t *testing.T) {
+	throw := map[string]any{"do": "outcome", "text": `{"kind":"retry","wait":300,"uncaught":true}`}
 	p, _ := startReady(t, Config{MinService: time.Hour})
 	for range 5 {
-		want(t, run(t.Context(), p, map[string]any{"do": "leave", "text": "throwable"}), tasks.Succeeded, "")
+		want(t, run(t.Context(), p, throw), tasks.Retry, "")
 	}
 	if s := p.State().Processes; len(s) != 1 || s[0].Tasks != 5 || s[0].Leaving != "throwable" {
 		t.Errorf("processes %+v", s)
 	}
 	p, _ = startReady(t, Config{MinService: 300 * time.Millisecond})
 	young := pids(p, Idle)[0]
-	want(t, run(t.Context(), p, map[string]any{"do": "leave", "text": "throwable"}), tasks.Succeeded, "")
+	want(t, run(t.Context(), p, throw), tasks.Retry, "")
 	eventually(t, "another process is alone", func() bool {
 		now := pids(p, Idle)
 		return len(p.State().Processes) == 1 && len(now) == 1 && now[0] != young

@@ -24,12 +24,15 @@ func TestB33AProcessThatCannotStartPausesLeasingAndSaysWhy(t *testing.T) {
 		{"another Phorge", "namespace other", `its Phorge uses storage namespace "other", and the tasks are in "phorge"`},
 		{"a read-only Phorge", "read-only", "its Phorge is read-only"},
 		{"bytes that are no frame", "garbage <?php echo 1;", `it broke the protocol and was killed: that is no frame: it begins with "<?php ec"`},
-		{"a process that never gets ready", "hang Loading.", "it was not ready within 500ms; it printed last:\nLoading."},
+		{"a process that never gets ready", "hang Loading.", "it was not ready within 2s; it printed last:\nLoading."},
 		{"a process that stops before it is ready", "stop", "it was stopped by a signal"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFake(t, c.start)
-			p, log := f.start(Config{Namespace: "phorge", StartTimeout: 500 * time.Millisecond, MinBackoff: time.Hour, MaxBackoff: time.Hour})
+			config := Config{Namespace: "phorge", MinBackoff: time.Hour, MaxBackoff: time.Hour}
+			if strings.HasPrefix(c.start, "hang") {
+				config.StartTimeout = 2 * time.Second
+			}
+			p, log := newFake(t, c.start).start(config)
 			s := p.State()
 			if s.Ready || p.Ready("Do") || !strings.Contains(s.Problem, c.problem) {
 				t.Errorf("state %+v; want the problem %q", s, c.problem)
