@@ -36,7 +36,7 @@ func (a *app) passes(drain, stop context.Context, c *config, rt *runtime.Runtime
 		case !waited && (restarted(drain, w.host.List) || worked && w.php.restarted(drain)):
 			waited, ripe = true, false
 		default:
-			return errors.Join(a.printCounts(sum), notReady(w.host), w.php.notReady(), w.givenBack(drain, sum))
+			return errors.Join(a.printCounts(sum), w.notReady(), w.givenBack(drain, sum))
 		}
 	}
 }
@@ -122,13 +122,13 @@ func processes(list []host.Status) func(yield func(host.Status) bool) {
 	}
 }
 
-// notReady names the classes whose handlers do not run. A queue is not empty
-// because nobody could look after it.
-func notReady(h *host.Host) error {
-	var problems []error
-	for _, plugin := range h.List() {
+// notReady is an error that names the classes which cannot run, neither in their
+// handlers nor in PHP. A queue is not empty because nobody could look after it.
+func (w *watch) notReady() error {
+	problems := []error{w.php.notReady()}
+	for _, plugin := range w.host.List() {
 		for _, class := range plugin.Classes {
-			if !class.Ready {
+			if !class.Ready && !(class.Fallback == host.PHP && w.php.ready()) {
 				problems = append(problems, fmt.Errorf("class %s cannot run, so its tasks stay in the queue: %s",
 					class.Class, cmp.Or(class.Problem, plugin.Problem, "its handler binary is not ready")))
 			}

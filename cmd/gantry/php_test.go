@@ -218,3 +218,19 @@ func TestB33PHPThatDoesNotRunShowsInReadiness(t *testing.T) {
 		}
 	}
 }
+
+func TestAClassThatFallsBackToPHPRunsWithoutItsHandler(t *testing.T) {
+	unpinned := func(fallback string) string {
+		return "--plugins=" + writeFile(t, "plugins.yaml", "plugins:\n  - path: /bin/true\n    classes: {AcmeWorker: {fallback: "+fallback+"}}\n", 0o600)
+	}
+	php := &standIn{}
+	php.up.Store(true)
+	got := commandWith(t, php, queued(t, 2, "AcmeWorker"), "run", "--until-empty", unpinned("php"))
+	if got.code != exitOK || !strings.HasPrefix(got.out, "2 tasks leased: 2 succeeded") {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+	got = commandWith(t, php, queued(t, 2, "AcmeWorker"), "run", "--until-empty", unpinned("hold"))
+	if got.code != exitFailed || !strings.Contains(got.err, "class AcmeWorker cannot run, so its tasks stay in the queue") {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}

@@ -34,7 +34,7 @@ type phpStatus[State any] struct {
 
 // ready answers nil, or what of that which is to run here does not.
 func (w *watch) ready(rt *runtime.Runtime) error {
-	return errors.Join(rt.Ready(), w.php.notReady(), notReady(w.host))
+	return errors.Join(rt.Ready(), w.notReady())
 }
 
 func (w *watch) status(rt *runtime.Runtime) any {
