@@ -97,7 +97,8 @@ final class GantryTaskEngine extends Phobject {
     $task->setFailureTime(time());
 
     try {
-      $wait = coalesce(
+      // What can not be added to a time is an error here, too.
+      $wait = 0 + coalesce(
         $worker->getWaitBeforeRetry($task),
         PhabricatorWorkerLeaseQuery::getDefaultWaitBeforeRetry());
     } catch (Throwable $policy_ex) {
