@@ -182,9 +182,10 @@ func TestB33AProcessThatDoesNotTakeItsTaskIsKilledAndTheTaskReleased(t *testing.
 
 func TestAProcessThatTookPartOfItsTaskIsBlamed(t *testing.T) {
 	for _, size := range []int{10, 1 << 20} { // the pipe holds it all, or not
-		p, _ := newFake(t, "nibble").start(Config{TakeTimeout: 500 * time.Millisecond})
+		p, _ := newFake(t, "nibble").start(Config{TakeTimeout: 500 * time.Millisecond, LeaveTimeout: time.Millisecond})
 		got := p.Execute(t.Context(), tasks.Task{ID: 7, Class: "Do", Data: bytesOf(size)}, nil)
 		want(t, got, tasks.Crashed, "did not take task 7 within 500ms")
+		p.Close()
 	}
 }
 

@@ -110,6 +110,7 @@ func TestAYoungProcessIsNotReplacedForWhatATaskThrew(t *testing.T) {
 	if s := p.State().Processes; len(s) != 1 || s[0].Tasks != 5 || s[0].Leaving != "throwable" {
 		t.Errorf("processes %+v", s)
 	}
+	p.Close()
 	p, _ = startReady(t, Config{MinService: 300 * time.Millisecond})
 	young := pids(p, Idle)[0]
 	want(t, run(t.Context(), p, throw), tasks.Retry, "")
