@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/phorge-gantry/gantry/php"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
@@ -36,8 +37,9 @@ func TestConformance(t *testing.T) {
 		config phorge.Config
 		params map[string]string
 		zone   *time.Location // of this process
+		gantry bool           // with <namespace>_gantry
 	}{
-		{name: "SkipLocked", server: harness.Shared(t)},
+		{name: "SkipLocked", server: harness.Shared(t), gantry: true},
 		{name: "B24WithoutSkipLocked", server: harness.Shared(t), config: phorge.Config{WithoutSkipLocked: true}},
 		{name: "StatementBinlog", server: statement},
 		{
@@ -51,7 +53,7 @@ func TestConformance(t *testing.T) {
 				time.Local = variant.zone
 			}
 			storetest.Run(t, func(t *testing.T, clock storetest.Clock) storetest.Subject {
-				return open(t, variant.server, variant.config, variant.params, clock)
+				return open(t, variant.server, variant.config, variant.params, clock, variant.gantry)
 			})
 		})
 	}
@@ -75,7 +77,7 @@ var namespaces int
 
 // open answers an empty queue on a server. A standing clock is the session
 // variable timestamp, which UNIX_TIMESTAMP() follows.
-func open(t *testing.T, server *harness.MariaDB, c phorge.Config, params map[string]string, clock storetest.Clock) storetest.Subject {
+func open(t *testing.T, server *harness.MariaDB, c phorge.Config, params map[string]string, clock storetest.Clock, gantry bool) storetest.Subject {
 	t.Helper()
 	namespaces++
 	namespace := fmt.Sprintf("conform%d", namespaces)
@@ -98,7 +100,15 @@ func open(t *testing.T, server *harness.MariaDB, c phorge.Config, params map[str
 	if err != nil {
 		t.Fatal(err)
 	}
+	if gantry {
+		if _, err := phorge.UpgradeStorage(t.Context(), c.DSN, php.SQL); err != nil {
+			t.Fatal(err)
+		}
+	}
 	one, other := openStore(t, c), openStore(t, c)
+	if err := one.Gantry(); gantry != (err == nil) {
+		t.Fatalf("with its own database: %t; %v", gantry, err)
+	}
 	if now, err := one.Now(t.Context()); err != nil || clock == storetest.Standing && now != epoch {
 		t.Fatalf("the clock shows %d (%v)", now, err)
 	}
@@ -107,6 +117,11 @@ func open(t *testing.T, server *harness.MariaDB, c phorge.Config, params map[str
 		Close: func() {
 			one.Close()
 			other.Close()
+			if gantry {
+				if _, err := db.Exec("DROP DATABASE " + namespace + "_gantry"); err != nil {
+					t.Error(err)
+				}
+			}
 			db.Close()
 			if err := server.DropNamespace(namespace); err != nil {
 				t.Error(err)

@@ -13,7 +13,7 @@ import (
 // same order: queues that are looked through in a few windows show it.
 func TestConformanceWithCursors(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock storetest.Clock) storetest.Subject {
-		s := open(t, harness.Shared(t), phorge.Config{}, nil, clock)
+		s := open(t, harness.Shared(t), phorge.Config{}, nil, clock, false)
 		for _, store := range []tasks.Store{s.Store, s.Other} {
 			phorge.UseCursors(store.(*phorge.Store))
 		}
