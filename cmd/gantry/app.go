@@ -74,8 +74,8 @@ func (a *app) root() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "gantry",
 		Short: "Take over the work queue of a Phorge",
-		Long: `Gantry leases tasks from Phorge's own tables and runs them in handler binaries,
-beside or instead of the taskmaster daemons. Phorge needs no patch.
+		Long: `Gantry leases tasks from Phorge's own tables and runs them in handler binaries and
+in PHP, beside or instead of the taskmaster daemons. Phorge needs no patch.
 
 ` + exitHelp,
 		Example: `  gantry config check --phorge /opt/phorge
@@ -144,6 +144,13 @@ func explainFlag(_ *cobra.Command, err error) error {
 		return err
 	}
 	return usagef("--%s %q must be %s", invalid.GetFlag().Name, invalid.GetValue(), kind)
+}
+
+// addRunFlags gives a command the flags of what run uses.
+func addRunFlags(cmd *cobra.Command) {
+	addFlags(cmd.Flags(), runSettings...)
+	php, _ := find(settings, "php")
+	complete(cmd, php.flag(), php.oneOf...)
 }
 
 // complete offers the values of a flag to the shell.

@@ -83,7 +83,7 @@ a problem. JSON is one document.`,
   gantry config check --phorge /opt/phorge --plugins plugins.yaml`,
 		Args: noArgs,
 	}
-	addFlags(cmd.Flags(), runSettings...)
+	addRunFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := a.load(cmd)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Command gantry takes over the work queue of a Phorge install: `gantry run`
-// leases tasks from Phorge's own tables and runs them in handler binaries,
-// `gantry tasks` is what bin/worker is to Phorge.
+// leases tasks from Phorge's own tables and runs them in handler binaries and in
+// PHP, `gantry tasks` is what bin/worker is to Phorge.
 //
 // This package joins the rooms and holds no logic of theirs. settings.go,
 // layers.go and config.go read the configuration; app.go is what all commands

@@ -44,7 +44,7 @@ they do not make the run itself a failure.`,
   gantry run --until-empty --output json`,
 		Args: noArgs,
 	}
-	addFlags(cmd.Flags(), runSettings...)
+	addRunFlags(cmd)
 	cmd.Flags().BoolVar(&untilEmpty, "until-empty", false,
 		"end once nothing that can run here is due, for cron jobs and CI; tasks that wait are not waited for")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

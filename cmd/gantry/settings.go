@@ -29,10 +29,10 @@ type setting struct {
 var settings = []setting{
 	{name: "dsn", value: "", usage: "`DSN` of the worker database, user@tcp(host:3306)/phabricator_worker; a password belongs in GANTRY_DSN, the file or dsn_file"},
 	{name: "dsn_file", value: "", path: true, usage: "`file` that holds the dsn and nothing else"},
-	{name: "phorge", value: "", path: true, usage: "`directory` of a Phorge; the database is the one in its conf/local/local.json"},
+	{name: "phorge", value: "", path: true, usage: "`directory` of a Phorge, whose PHP runs the classes without a plugin; the database is the one in its conf/local/local.json"},
 	{name: "plugins", value: "", path: true, usage: "`file` that is the manifest of the handler binaries, plugins.yaml"},
 
-	{name: "php", value: "auto", oneOf: []string{"auto", "pool", "conduit", "off"}, usage: "what runs the classes without a plugin: `pool` (PHP processes here), conduit (worker.execute of a Phorge elsewhere), off (nothing), or auto, which is conduit where conduit is set, and pool where phorge is set and loads Gantry's library"},
+	{name: "php", value: "auto", oneOf: []string{"auto", "pool", "conduit", "off"}, usage: "`route` of the classes without a plugin: pool (PHP processes here), conduit (worker.execute of a Phorge elsewhere), off (they stay in the queue), or auto, which is conduit where conduit is set, and pool where phorge is set and loads Gantry's library"},
 	{name: "library", value: "", path: true, usage: "`directory` of Gantry's PHP library, its php/src; without it, the one in load-libraries of the Phorge"},
 	{name: "php_binary", value: "php", usage: "`program` that is the PHP command line interpreter"},
 	{name: "php_processes", value: "1..4", valid: validProcesses, usage: "`number` of PHP processes of the pool, or least..most, which follows the demand; the default is as many as phd.taskmasters"},
