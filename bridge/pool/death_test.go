@@ -73,6 +73,18 @@ func TestAnAnswerThatWasGivenBeforeDeathCounts(t *testing.T) {
 	}
 }
 
+func TestAnAnswerCountsAlthoughTheDeathIsSeenFirst(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	for range 10 {
+		eventually(t, "a process is idle", func() bool { return len(pids(p, Idle)) == 1 })
+		p.mu.Lock()
+		r := p.idle[0]
+		p.mu.Unlock()
+		got := p.Execute(t.Context(), taskOf(map[string]any{"do": "start, answer and exit"}), func(time.Duration) { <-r.dead })
+		want(t, got, tasks.Succeeded, "")
+	}
+}
+
 func TestATaskOfWhichNothingWasReadIsReleased(t *testing.T) {
 	p, _ := newFake(t, "deaf").start(Config{})
 	outcome := make(chan tasks.Outcome, 1)

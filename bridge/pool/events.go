@@ -113,9 +113,9 @@ func (p *Pool) finished(r *resident, a answer) {
 	p.free(r)
 }
 
-// free makes a busy process idle, unless it is gone, or killed.
+// free makes a busy process idle, unless it is killed or gone.
 func (p *Pool) free(r *resident) {
-	if r.phase == Busy && r.ending() == itself {
+	if r.phase == Busy && r.lives() {
 		p.enter(r, Idle)
 		p.idle = append(p.idle, r)
 	}

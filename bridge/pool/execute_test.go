@@ -153,9 +153,11 @@ func TestATaskThatRequiresALeaseBeginsWhenItHasIt(t *testing.T) {
 
 func TestATaskWhoseLeaseDoesNotComeNeverBegins(t *testing.T) {
 	p, _ := startReady(t, Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	got := p.Execute(ctx, taskOf(map[string]any{"do": "lease", "times": 86400}), func(time.Duration) { cancel() })
-	want(t, got, tasks.Released, "task 7 was cancelled, so it was killed")
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		got := p.Execute(ctx, taskOf(map[string]any{"do": "lease", "times": 86400}), func(time.Duration) { cancel() })
+		want(t, got, tasks.Released, "task 7 was cancelled, so it was killed")
+	}
 }
 
 func TestAnEndedContextKillsTheProcessGroupAtOnce(t *testing.T) {
@@ -199,6 +201,22 @@ func TestAContextThatEndedBeforeHarmsNobody(t *testing.T) {
 	if now := pids(p, Idle); !cmp.Equal(now, before) {
 		t.Errorf("process %d became %d", before, now)
 	}
+}
+
+func TestWhatComesTooLateForATaskHarmsNotTheNext(t *testing.T) {
+	p, _ := newFake(t, "deaf").start(Config{LeaveTimeout: time.Millisecond})
+	outcome := make(chan tasks.Outcome, 1)
+	go func() { outcome <- run(t.Context(), p, map[string]any{}) }()
+	r := p.processes[0]
+	eventually(t, "the next task is in the pipe", func() bool { return waiting(r.requests) > 0 })
+	before := newCall(tasks.Task{ID: 6})
+	r.interrupt(before)
+	r.insist(before)
+	if end := r.ending(); end != itself {
+		t.Errorf("the process was killed: %d", end)
+	}
+	p.Close()
+	want(t, <-outcome, tasks.Released, "cut short: ")
 }
 
 func TestATaskThatWaitsForAProcessCanBeCancelled(t *testing.T) {

@@ -164,6 +164,10 @@ func (f fakeProcess) do(data []byte, request string, answer map[string]any) bool
 	case "answer and exit":
 		f.say(answer)
 		syscall.Exit(6)
+	case "start, answer and exit":
+		f.say(map[string]any{"type": "started", "request": request, "lease": 5})
+		f.say(answer)
+		syscall.Exit(6)
 	case "leave":
 		answer["leaving"] = order.Text
 	case "leave while idle":

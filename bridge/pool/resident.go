@@ -186,6 +186,16 @@ func (r *resident) ending() ending {
 	return r.end
 }
 
+// lives reports whether the process is neither dead nor killed.
+func (r *resident) lives() bool {
+	select {
+	case <-r.dead:
+		return false
+	default:
+		return r.ending() == itself
+	}
+}
+
 // obituary says what a dead process died of, or what kept it from starting.
 func (r *resident) obituary(start error) string {
 	r.mu.Lock()
