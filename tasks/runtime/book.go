@@ -154,8 +154,7 @@ type waiter struct {
 
 // still: nothing waits or runs.
 func (b *book) still() bool {
-	all := b.counted()
-	return all.waiting+all.running == 0
+	return !slices.ContainsFunc(b.groups, (*group).busy)
 }
 
 // empty: nothing is held.
@@ -206,6 +205,9 @@ func (b *book) counts() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	stats := b.stats
-	stats.Held, stats.Running = len(b.held), b.counted().running
+	stats.Held = len(b.held)
+	for _, g := range b.groups {
+		stats.Running += g.running
+	}
 	return stats
 }

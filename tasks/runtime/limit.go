@@ -54,15 +54,14 @@ func (b *book) resize(g *group) bool {
 	return grown
 }
 
-// counted sums what waits, what runs and the slots of all groups. It needs the
-// lock.
-func (b *book) counted() (all group) {
+func (g *group) busy() bool { return g.waiting+g.running > 0 }
+
+// allSlots sums the slots of all groups. It needs the lock.
+func (b *book) allSlots() (n int) {
 	for _, g := range b.groups {
-		all.waiting += g.waiting
-		all.running += g.running
-		all.slots += g.slots
+		n += g.slots
 	}
-	return all
+	return n
 }
 
 // want answers what to ask the store for, for the classes of one group. hungry
@@ -97,7 +96,7 @@ func (b *book) want(g *group, now time.Time) (req tasks.LeaseRequest, hungry boo
 		hungry = hungry || !b.others.drained
 	}
 	room := g.slots - g.running + min(ahead, maxAhead) - g.waiting
-	req.Limit = min(room, b.counted().slots+maxBacklog-len(b.held), leaseBatch)
+	req.Limit = min(room, b.allSlots()+maxBacklog-len(b.held), leaseBatch)
 	return req, hungry && req.Limit > 0
 }
 
