@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -34,7 +33,7 @@ type call struct {
 	// quiet is since when no receipt says running after the run has ended.
 	quiet time.Time
 
-	after time.Duration // how long the server wants to be left alone
+	pause time.Duration // after the last look at the receipts
 }
 
 func newCall(e *Executor, jobs []*job) *call {
@@ -53,7 +52,6 @@ func (c *call) settle() {
 		found, err = c.client.execute(ctx, "run", asked)
 		ran <- err
 	})
-	pause := c.config.times.lookup
 	next := time.NewTimer(c.config.times.silence)
 	defer next.Stop()
 	for len(c.open) > 0 {
@@ -62,13 +60,9 @@ func (c *call) settle() {
 			c.leave()
 		case err := <-ran:
 			c.ended = true
-			c.answered(found, err)
-			pause = c.config.times.lookup
-			next.Reset(min(c.after, c.config.times.pauseMost))
+			next.Reset(c.answered(found, err))
 		case <-next.C:
-			c.lookup(ctx)
-			next.Reset(jittered(max(pause, min(c.after, c.config.times.pauseMost))))
-			pause = min(2*pause, c.config.times.lookupMost)
+			next.Reset(c.lookup(ctx))
 		}
 	}
 }
@@ -86,15 +80,17 @@ func (j *job) ref() taskRef {
 	return taskRef{ID: j.task.ID, TaskClass: j.task.Class, LeaseOwner: j.task.Lease.Owner}
 }
 
-// answered reads what came of the run.
-func (c *call) answered(found receipts, err error) {
+// answered reads what came of the run, and says when to look up the rest.
+func (c *call) answered(found receipts, err error) time.Duration {
 	failed := c.note(err)
+	c.pause = 0
 	switch {
 	case failed == nil:
 		if err == nil {
 			c.health.worked()
 		}
 		c.read(found, false)
+		return 0
 	case failed.unbegun && failed.code != "":
 		// A proxy may have sent the request twice, and what was refused is the
 		// second copy, for its nonce. When a lookup is refused too, it was not.
@@ -102,35 +98,37 @@ func (c *call) answered(found receipts, err error) {
 	case failed.unbegun:
 		c.release(failed)
 	}
+	return min(failed.after, c.config.times.toldMost)
 }
 
-// lookup asks for the receipts of the open tasks.
-func (c *call) lookup(ctx context.Context) {
+// lookup asks for the receipts of the open tasks, and says when to ask again.
+func (c *call) lookup(ctx context.Context) time.Duration {
 	found, err := c.client.execute(ctx, "lookup", c.refs())
 	failed := c.note(err)
+	times := &c.config.times
+	c.pause = max(times.lookup, 2*c.pause)
 	switch {
 	case failed == nil:
 		c.read(found, c.settledAbsent(found))
+		if c.pause = min(c.pause, times.lookupMost); !c.quiet.IsZero() {
+			c.pause = times.settled
+		}
+		return c.pause
 	case c.refused && failed.unbegun:
 		c.release(failed)
 	}
+	c.pause = min(c.pause, times.pauseMost)
+	return max(c.pause, min(failed.after, times.toldMost))
 }
 
 // note tells the health what went wrong with a request. It answers nil when
 // there are receipts nevertheless.
 func (c *call) note(err error) *failure {
-	c.after = 0
-	if err == nil {
-		return nil
+	if err != nil && c.life.Err() == nil {
+		c.health.failed(err)
 	}
 	var failed *failure
 	errors.As(err, &failed)
-	if c.life.Err() == nil {
-		c.health.failed(err)
-	}
-	if failed != nil {
-		c.after = failed.after
-	}
 	return failed
 }
 
@@ -224,9 +222,4 @@ func (c *call) leave() {
 			Reason: "Gantry stopped while PHP ran it or may have run it; its lease ends by itself"}
 	}
 	c.open = nil
-}
-
-// jittered answers a pause that is up to a quarter longer or shorter.
-func jittered(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
 }

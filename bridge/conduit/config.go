@@ -76,7 +76,7 @@ type times struct {
 	silence time.Duration
 
 	// lookup is the pause before the second look at receipts, and lookupMost
-	// the longest.
+	// the longest while PHP runs.
 	lookup, lookupMost time.Duration
 
 	// settled is how long receipts must stay absent, after the call that was to
@@ -89,9 +89,9 @@ type times struct {
 	// clocks may differ, and a margin.
 	stale time.Duration
 
-	// pause is the pause after the second failure in a row, and pauseMost the
-	// longest, also of those that the server asks for.
-	pause, pauseMost time.Duration
+	// pause is the pause after the second failure in a row, pauseMost the
+	// longest, and toldMost the longest of those that the server asks for.
+	pause, pauseMost, toldMost time.Duration
 
 	// refresh is how often the capabilities are asked for again.
 	refresh time.Duration
@@ -109,7 +109,8 @@ var standardTimes = times{
 	settled:    time.Second,
 	stale:      150 * time.Second,
 	pause:      500 * time.Millisecond,
-	pauseMost:  30 * time.Second,
+	pauseMost:  5 * time.Second,
+	toldMost:   30 * time.Second,
 	refresh:    time.Minute,
 	patience:   5 * time.Second,
 }

@@ -2,6 +2,7 @@ package conduit
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -193,5 +194,10 @@ func (h *health) pause() time.Duration {
 	if h.failures > 1 {
 		pause = jittered(min(h.times.pause<<min(h.failures-2, 20), h.times.pauseMost))
 	}
-	return max(pause, min(h.after, h.times.pauseMost))
+	return max(pause, min(h.after, h.times.toldMost))
+}
+
+// jittered answers a pause that is up to a quarter longer or shorter.
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
 }

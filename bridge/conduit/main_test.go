@@ -27,6 +27,7 @@ var quick = times{
 	stale:      time.Hour,
 	pause:      time.Millisecond,
 	pauseMost:  5 * time.Millisecond,
+	toldMost:   5 * time.Millisecond,
 	refresh:    time.Hour,
 	patience:   time.Hour,
 }
