@@ -7,7 +7,8 @@
  */
 final class GantryDatabase extends Phobject {
 
-  const MAXIMUM_TRIES = 5;
+  // Seconds: enough for a server to be restarted.
+  const MAXIMUM_TRYING = 60;
 
   private $connection;
   private $processLock;
@@ -103,23 +104,27 @@ final class GantryDatabase extends Phobject {
   }
 
   /**
-   * Run queries, and run them again when the server has ended them or the
-   * connection is lost.
+   * Run queries, and run them again when the server has ended them or is gone.
+   * Work that is done is worth waiting for its receipt.
    */
   public function tryAgain($callback) {
+    $start = microtime(true);
+
     for ($try = 1; ; $try++) {
       try {
-        return call_user_func($callback, $this->getConnection());
-      } catch (AphrontRecoverableQueryException $ex) {
-        $this->endTransaction();
-        if ($try >= self::MAXIMUM_TRIES) {
-          throw $ex;
+        if ($try > 1) {
+          $this->recoverLock();
         }
-        usleep(mt_rand(1, 20) * 1000 * $try);
-        $this->recoverLock();
+        return call_user_func($callback, $this->getConnection());
       } catch (Throwable $ex) {
         $this->endTransaction();
-        throw $ex;
+
+        $is_passing = $ex instanceof AphrontRecoverableQueryException
+                   || $ex instanceof AphrontConnectionQueryException;
+        if (!$is_passing || microtime(true) - $start > self::MAXIMUM_TRYING) {
+          throw $ex;
+        }
+        usleep(1000 * mt_rand(5, 10 << min($try, 6)));
       }
     }
   }
@@ -132,8 +137,7 @@ final class GantryDatabase extends Phobject {
   }
 
   /**
-   * A connection that was lost has lost its lock; work that is already done is
-   * still worth its receipt.
+   * With its connection, a process has lost its lock.
    */
   private function recoverLock() {
     if ($this->processLock !== null) {
