@@ -22,10 +22,13 @@ func (a *app) passes(drain, stop context.Context, c *config, rt *runtime.Runtime
 	var sum runtime.Stats
 	worked, waited, ripe := w.php.ready(), false, false
 	for {
+		if err := drain.Err(); err != nil {
+			return errors.Join(err, a.printCounts(sum))
+		}
 		pass, err := rt.RunOnce(stop)
 		sum = add(sum, pass)
 		w.look(drain, time.Now(), sum)
-		if err = errors.Join(err, drain.Err()); err != nil {
+		if err != nil {
 			return errors.Join(err, a.printCounts(sum))
 		}
 		switch {

@@ -48,20 +48,29 @@ func serveStatus(path string, ready func() error, status func() any) (stop func(
 	}, nil
 }
 
+// longestSocket is how many bytes the path of a socket may have.
+const longestSocket = 107
+
 // listen listens on a socket in the file system. One that nobody listens on any
 // more is replaced. It is made under another name, so that nobody can connect
 // before its permissions are right.
 func listen(path string) (net.Listener, error) {
-	switch c, err := net.Dial("unix", path); {
+	draft := filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
+	if max(len(path), len(draft)) > longestSocket {
+		return nil, fmt.Errorf("the path is too long for a socket: keep its directory below %d bytes", longestSocket-len(filepath.Base(draft)))
+	}
+	c, err := net.Dial("unix", path)
+	switch {
 	case err == nil:
 		c.Close()
 		return nil, errors.New("another Gantry answers on it: stop that one, or give this one a socket of its own")
-	default:
+	case errors.Is(err, syscall.ECONNREFUSED):
 		if info, err := os.Stat(path); err == nil && info.Mode().Type() != os.ModeSocket {
 			return nil, errors.New("the file is there and is no socket: name another, or remove it")
 		}
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
 	}
-	draft := filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: draft, Net: "unix"})
 	if err != nil {
 		return nil, err

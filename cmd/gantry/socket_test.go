@@ -88,7 +88,12 @@ func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
 	if content, err := os.ReadFile(path); err != nil || string(content) != "words" {
 		t.Errorf("the file became %q, %v", content, err)
 	}
-	if _, err := serveStatus("/nonexistent/s", nil, nil); err == nil {
-		t.Error("a directory that is not there was accepted")
+	for path, want := range map[string]string{
+		"/nonexistent/s": "no such file",
+		t.TempDir() + "/" + strings.Repeat("x", 90): "the path is too long for a socket",
+	} {
+		if _, err := serveStatus(path, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
