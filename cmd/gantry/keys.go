@@ -94,7 +94,7 @@ func (a *app) printNewKey(c *config, key signingKey, keys []signingKey) error {
 	a.print.linef("")
 	a.print.linef("The Phorge learns of the file by")
 	a.print.linef("    %s", command)
-	a.print.linef("The users of its web server and of Gantry must be able to read the file, and nobody else.")
+	a.print.linef("The user of its web server and that of Gantry must be able to read the file, and nobody else.")
 	a.print.linef("Where that cannot be, the keys can stand in its configuration, which more people can read:")
 	a.print.linef("    %s set --stdin gantry.keys < %s", filepath.Join(c.Phorge, "bin", "config"), file)
 	return nil
