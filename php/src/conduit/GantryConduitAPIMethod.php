@@ -142,8 +142,8 @@ abstract class GantryConduitAPIMethod extends ConduitAPIMethod {
         ->setErrorDescription($refusal->getMessage());
     }
 
-    if ($code === GantryRefusalException::CODE_READ_ONLY) {
-      // Refusals can not be counted now, and Phorge says so everywhere.
+    if (PhabricatorEnv::isReadOnly()) {
+      // Refusals can not be counted now, so they are not logged either.
       return new ConduitException($code);
     }
 
