@@ -20,7 +20,11 @@ func TestThePHPSuiteHoldsForARealPhorge(t *testing.T) {
 // GantryTaskEngine, and what the first left in the tables is what the second
 // says.
 func TestTheEngineSaysWhatAStockTaskmasterWrites(t *testing.T) {
-	phpunit(t, harness.Live(t), "stock/GantryStockComparison.php")
+	phpunit(t, harness.Live(t), "live/GantryStockComparison.php")
+}
+
+func TestB35ATaskAfterAnIdleTimeFindsAConnection(t *testing.T) {
+	phpunit(t, harness.Live(t), "live/GantryIdleConnections.php")
 }
 
 func phpunit(t *testing.T, p *harness.Phorge, paths ...string) {

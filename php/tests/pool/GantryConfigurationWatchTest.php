@@ -47,6 +47,27 @@ final class GantryConfigurationWatchTest extends GantryTestCase {
     $this->assertFalse($watch->hasChanged());
   }
 
+  public function testTheFileThatTheEnvironmentNamesIsSeen() {
+    $name = 'gantry-test-'.bin2hex(random_bytes(8));
+    $file = dirname(phutil_get_library_root('phabricator')).
+      '/conf/'.$name.'.conf.php';
+    if (!is_dir(dirname($file))) {
+      mkdir(dirname($file));
+    }
+    file_put_contents($file, '<?php return array();');
+    putenv('PHABRICATOR_ENV='.$name);
+
+    try {
+      $watch = new GantryConfigurationWatch();
+      $this->assertFalse($watch->hasChanged());
+      file_put_contents($file, '<?php return array("phd.taskmasters" => 7);');
+      $this->assertTrue($watch->hasChanged());
+    } finally {
+      putenv('PHABRICATOR_ENV');
+      unlink($file);
+    }
+  }
+
   private function writeDatabaseConfiguration($key, $value) {
     if (class_exists('PhabricatorConfigEntry')) {
       $entry = PhabricatorConfigEntry::loadConfigEntry($key)

@@ -183,6 +183,20 @@ final class GantryPoolHostTest extends GantryTestCase {
 /* -(  How a process ends  )------------------------------------------------- */
 
 
+  public function testAnIdleProcessSaysOnceThatItWantsToBeReplaced() {
+    $this->writeConfiguration(array('gantry.pool.max-age' => 1));
+    $process = $this->start();
+    $this->assertSame(
+      array(
+        'type' => 'leaving',
+        'reason' => 'age',
+      ),
+      $process->read());
+
+    // It serves on, and the next it says is an outcome.
+    $this->assertSame('age', $this->assertSucceeds($process)['leaving']);
+  }
+
   public function testB32ASoftLimitEndsTheProcessAndNotTheTask() {
     $this->writeConfiguration(array('gantry.pool.memory-limit' => 128));
     $process = $this->start();

@@ -122,6 +122,25 @@ final class GantryProbeWorker extends PhabricatorWorker {
     echo 'connection '.self::$age." is {$state}\n";
   }
 
+  protected function tellConnectionID($is_transaction) {
+    $task = $this->getCurrentWorkerTask();
+    if ($is_transaction) {
+      $task->openTransaction();
+    }
+    $row = queryfx_one(
+      $task->establishConnection('w'),
+      'SELECT CONNECTION_ID() id');
+    if ($is_transaction) {
+      $task->saveTransaction();
+    }
+    echo "connection {$row['id']}\n";
+  }
+
+  protected function lockGlobally() {
+    PhabricatorGlobalLock::newLock('gantry-test')->lock()->unlock();
+    $this->tellConnectionID(false);
+  }
+
   protected function becomeReadOnly() {
     PhabricatorEnv::setReadOnly(true, 'config');
   }
