@@ -78,7 +78,8 @@ func (e *Executor) Start(ctx context.Context) error {
 // Close ends everything at once. It cannot stop PHP: a task that was sent and
 // whose outcome is not known is answered as Lost, so that its lease is left to
 // end by itself. To wait for the outcomes, close only after every Execute has
-// returned. It can be called any number of times.
+// returned; to end a runtime that waits for them, close before. It can be called
+// any number of times.
 func (e *Executor) Close() error {
 	e.mu.Lock()
 	e.closed = true

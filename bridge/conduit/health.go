@@ -160,7 +160,7 @@ func (h *health) bad(err error) {
 		now = sort{failed.status, failed.code}
 		h.after = failed.after
 	}
-	if first := h.good || h.problem == errNotStarted; first || now != h.told {
+	if h.good || h.problem == errNotStarted || now != h.told {
 		h.log.Warn().Err(err).Msg("Phorge does not execute tasks as it should; no more are leased for it until it answers")
 	}
 	if h.good {
