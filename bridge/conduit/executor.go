@@ -96,7 +96,7 @@ func (e *Executor) Close() error {
 
 // Ready reports whether the class is in gantry.task-classes and the Phorge
 // answers as it should.
-func (e *Executor) Ready(class string) bool { return e.health.ready(class) }
+func (e *Executor) Ready(class string) bool { return e.life.Err() == nil && e.health.ready(class) }
 
 // Slots is how many tasks can be executed at the same time. Tasks that share a
 // call run one after the other, so there are more slots than connections only

@@ -217,6 +217,9 @@ func TestCloseLeavesWhatRunsToItsLeaseAndGivesBackTheRest(t *testing.T) {
 	want(t, await(t, sent), tasks.Lost, "its lease ends by itself")
 	want(t, await(t, unsent), tasks.Released, "")
 	want(t, execute(t, e, p.leased()), tasks.Released, "")
+	if e.Ready("PhabricatorTestWorker") {
+		t.Error("it is ready after it was closed")
+	}
 	g.open <- struct{}{}
 }
 
