@@ -35,6 +35,9 @@ try {
     $is_database ? 1 : 2);
 }
 
+// They are logged, which shows them once.
+ini_set('display_errors', '0');
+
 $user = PhabricatorEnv::getEnvConfig('phd.user');
 $passwd = posix_getpwuid(posix_geteuid());
 if (phutil_nonempty_string($user) && $user !== idx($passwd, 'name')) {

@@ -38,7 +38,7 @@ phutil_register_library_map(array(
     'GantryTaskEngine' => 'engine/GantryTaskEngine.php',
     'GantryTaskOutcome' => 'engine/GantryTaskOutcome.php',
     'GantryTaskReasons' => 'engine/GantryTaskReasons.php',
-    'GantryTaskRemains' => 'pool/GantryTaskRemains.php',
+    'GantryTaskRemains' => 'engine/GantryTaskRemains.php',
     'GantryTaskRequest' => 'conduit/GantryTaskRequest.php',
   ),
   'function' => array(),

@@ -18,6 +18,7 @@ abstract class GantryTestCase extends PHPUnit\Framework\TestCase {
 
   protected function tearDown(): void {
     ini_set('error_log', $this->oldLog);
+    error_reporting(E_ALL);
     $this->restoreConfiguration();
   }
 
@@ -27,7 +28,7 @@ abstract class GantryTestCase extends PHPUnit\Framework\TestCase {
   }
 
   protected function newTask(array $data, array $columns = array()) {
-    return GantryPoolHost::newTask(
+    return GantryTaskEngine::newTask(
       $columns + array(
         'id' => 4711,
         'taskClass' => 'GantryProbeWorker',

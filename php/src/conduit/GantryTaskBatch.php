@@ -104,7 +104,7 @@ final class GantryTaskBatch extends Phobject {
     $output_level = ob_get_level();
 
     PhabricatorCaches::destroyRequestCache();
-    $task = GantryPoolHost::newTask($row, $row['_taskData'])
+    $task = GantryTaskEngine::newTask($row, $row['_taskData'])
       ->setServerTime($row['_serverTime']);
     $outcome = $this->engine->executeTask($task);
     GantryTaskRemains::clear($output_level);

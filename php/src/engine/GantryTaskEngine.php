@@ -22,6 +22,23 @@ final class GantryTaskEngine extends Phobject {
   }
 
   /**
+   * The task as @{class:PhabricatorWorkerLeaseQuery} gives it to a taskmaster:
+   * what comes from MySQL are strings, and data that is no JSON is null, as are
+   * an empty string and "0".
+   */
+  public static function newTask(array $columns, $data) {
+    foreach ($columns as $column => $value) {
+      if ($value !== null) {
+        $columns[$column] = (string)$value;
+      }
+    }
+
+    return id(new PhabricatorWorkerActiveTask())
+      ->loadFromArray($columns)
+      ->setData($data ? json_decode($data, true) : null);
+  }
+
+  /**
    * @param PhabricatorWorkerActiveTask $task Leased task, with its data. Its
    *   failure count is raised when it fails, as `getWaitBeforeRetry()` expects.
    * @param callable|null $on_lease Called with the seconds of lease that the

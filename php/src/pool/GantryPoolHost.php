@@ -26,6 +26,7 @@ final class GantryPoolHost extends Phobject {
   public function run() {
     pcntl_signal(SIGINT, array($this, 'onGracefulSignal'));
     $this->channel->writeFrame($this->newReadyFrame());
+    GantryTaskRemains::clear();
 
     while (!$this->isInterrupted) {
       if ($this->channel->waitForFrame(1)) {
@@ -67,7 +68,7 @@ final class GantryPoolHost extends Phobject {
     $request = $header['request'];
 
     $outcome = $this->engine->executeTask(
-      self::newTask($header['task'], $data),
+      GantryTaskEngine::newTask($header['task'], $data),
       function($seconds) use ($request) {
         $this->awaitLease($request, $seconds);
       });
@@ -105,27 +106,11 @@ final class GantryPoolHost extends Phobject {
     }
   }
 
-  /**
-   * The task as @{class:PhabricatorWorkerLeaseQuery} gives it to a taskmaster:
-   * what comes from MySQL are strings, and data that is no JSON is null, as are
-   * an empty string and "0".
-   */
-  public static function newTask(array $columns, $data) {
-    foreach ($columns as $column => $value) {
-      if ($value !== null) {
-        $columns[$column] = (string)$value;
-      }
-    }
-
-    return id(new PhabricatorWorkerActiveTask())
-      ->loadFromArray($columns)
-      ->setData($data ? json_decode($data, true) : null);
-  }
-
   private function newReadyFrame() {
     $classes = id(new PhutilSymbolLoader())
       ->setAncestorClass(PhabricatorWorker::class)
       ->setConcreteOnly(true)
+      ->setContinueOnFailure(true)
       ->selectAndLoadSymbols();
 
     return array(

@@ -10,7 +10,7 @@ final class GantryTaskDataTest extends GantryTestCase {
    * @dataProvider provideData
    */
   public function testB18DataIsDecodedAsATaskmasterDoes($stored, $expected) {
-    $task = GantryPoolHost::newTask(
+    $task = GantryTaskEngine::newTask(
       array('id' => 1, 'taskClass' => 'GantryProbeWorker'),
       $stored);
     $this->assertSame($expected, $task->getData());
@@ -40,7 +40,7 @@ final class GantryTaskDataTest extends GantryTestCase {
   public function testB18BadDataIsOnePermanentFailure($stored, $expected) {
     $engine = new GantryTaskEngine();
     $outcome = $engine->executeTask(
-      GantryPoolHost::newTask(
+      GantryTaskEngine::newTask(
         array(
           'id' => 1,
           'taskClass' => 'GantryProbeWorker',
@@ -54,7 +54,7 @@ final class GantryTaskDataTest extends GantryTestCase {
   }
 
   public function testColumnsAreStringsAsFromMySQL() {
-    $task = GantryPoolHost::newTask(
+    $task = GantryTaskEngine::newTask(
       array(
         'id' => 4711,
         'taskClass' => 'GantryProbeWorker',

@@ -159,6 +159,15 @@ final class GantryTaskEngineTest extends GantryTestCase {
           'uncaught' => false,
         ),
       ),
+      'a class that does not load is tried again' => array(
+        array(),
+        array('taskClass' => 'GantryBrokenProbeWorker'),
+        array(
+          'kind' => 'retry',
+          'wait' => 300,
+          'category' => 'unknown-class',
+        ),
+      ),
       'however often it has failed' => array(
         array('getMaximumRetryCount' => 3),
         array('taskClass' => 'GantryNoSuchWorker', 'failureCount' => 100000),

@@ -87,6 +87,19 @@ final class GantryStockComparison extends GantryTestCase {
       'no data' => array(null),
       'the last try' => array(array('getMaximumRetryCount' => 3), 3),
       'one try too many' => array(array('getMaximumRetryCount' => 3), 4),
+      'B50: a deprecation' => array(array('act' => 'useDeprecated')),
+      'B50: a warning' => array(array('act' => 'useUndefined')),
+      'B50: an error of the user' => array(
+        array('act' => 'trigger', 'with' => E_USER_ERROR),
+      ),
+      'B50: a deprecation of the user' => array(
+        array('act' => 'trigger', 'with' => E_USER_DEPRECATED),
+      ),
+      'a class that does not load' => array(
+        array(),
+        0,
+        'GantryBrokenProbeWorker',
+      ),
       'an unknown class' => array(array(), 0, 'GantryNoSuchWorker'),
       'an abstract class' => array(array(), 0, 'GantryAbstractProbeWorker'),
       'no worker' => array(array(), 0, 'GantryTaskOutcome'),

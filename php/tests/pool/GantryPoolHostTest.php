@@ -32,6 +32,7 @@ final class GantryPoolHostTest extends GantryTestCase {
     $this->assertFalse($ready['readOnly']);
     $this->assertContains('GantryProbeWorker', $ready['classes']);
     $this->assertNotContains('GantryAbstractProbeWorker', $ready['classes']);
+    $this->assertNotContains('GantryBrokenProbeWorker', $ready['classes']);
   }
 
   public function testAnOutcomeAnswersItsRequest() {
@@ -73,6 +74,21 @@ final class GantryPoolHostTest extends GantryTestCase {
     $process->request('{"act":"say","with":"'.bin2hex($emoji).'"}');
     $this->assertSame('succeeded', $process->read()['outcome']['kind']);
     $this->assertStringContainsString($emoji, $process->getPrinted());
+  }
+
+
+  public function testAWarningIsAnExceptionWhateverDidNotLoadBefore() {
+    // A class of the test library did not, when the process started.
+    $process = $this->start();
+    $answer = $process->execute('useUndefined');
+    $this->assertSame('retry', $answer['outcome']['kind']);
+
+    $process->request(
+      array(),
+      array('taskClass' => 'GantryBrokenProbeWorker'));
+    $this->assertSame('retry', $process->read()['outcome']['kind']);
+    $answer = $process->execute('useUndefined');
+    $this->assertSame('retry', $answer['outcome']['kind']);
   }
 
 
@@ -226,9 +242,10 @@ final class GantryPoolHostTest extends GantryTestCase {
   public function testTheEndOfTheRequestsIsTheEnd() {
     $process = $this->start();
     $this->assertSucceeds($process);
+    $printed = $process->getPrinted();
     $process->closeRequests();
     $this->assertSame(0, $process->wait());
-    $this->assertSame('', $process->getPrinted());
+    $this->assertSame($printed, $process->getPrinted());
   }
 
   public function testATaskUnderAnInterruptIsFinished() {
@@ -270,11 +287,11 @@ final class GantryPoolHostTest extends GantryTestCase {
         'lease' => 86400,
       ),
       $process->read());
-    $this->assertSame('', $process->getPrinted());
+    $this->assertStringNotContainsString('worked', $process->getPrinted());
 
     $process->write(array('type' => 'leased', 'request' => $request));
     $this->assertSame('succeeded', $process->read()['outcome']['kind']);
-    $this->assertSame('worked', $process->getPrinted());
+    $this->assertStringEndsWith('worked', $process->getPrinted());
   }
 
   public function testThereIsNoWorkWithoutTheLease() {
@@ -289,7 +306,7 @@ final class GantryPoolHostTest extends GantryTestCase {
 
     $process->closeRequests();
     $this->assertSame(0, $process->wait());
-    $this->assertSame('', $process->getPrinted());
+    $this->assertStringNotContainsString('worked', $process->getPrinted());
   }
 
 

@@ -10,11 +10,16 @@ phutil_register_library_map(array(
   '__library_version__' => 2,
   'class' => array(
     'GantryAbstractProbeWorker' => 'worker/GantryAbstractProbeWorker.php',
+    'GantryBrokenProbeWorker' => 'worker/GantryBrokenProbeWorker.php',
     'GantryProbeWorker' => 'worker/GantryProbeWorker.php',
   ),
   'function' => array(),
   'xmap' => array(
     'GantryAbstractProbeWorker' => 'PhabricatorWorker',
+    'GantryBrokenProbeWorker' => array(
+      'PhabricatorWorker',
+      'GantryNoSuchInterface',
+    ),
     'GantryProbeWorker' => 'PhabricatorWorker',
   ),
 ));

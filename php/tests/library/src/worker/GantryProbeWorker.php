@@ -57,6 +57,19 @@ final class GantryProbeWorker extends PhabricatorWorker {
     throw new PhabricatorWorkerYieldException($seconds);
   }
 
+  protected function useDeprecated() {
+    return strlen(null);
+  }
+
+  protected function useUndefined() {
+    $map = array();
+    return $map['missing'];
+  }
+
+  protected function trigger($number) {
+    trigger_error('Broken.', $number);
+  }
+
   protected function say($hex) {
     echo hex2bin($hex);
   }

@@ -13,6 +13,9 @@ final class GantryTaskRemains extends Phobject {
    */
   public static function clear($output_level = 0) {
     try {
+      // A class that does not load leaves libphutil with most errors turned
+      // off.
+      error_reporting(E_ALL);
       PhabricatorWorker::setRunAllTasksInProcess(false);
       self::flushOutput($output_level);
       PhutilLock::unlockAll();
