@@ -52,11 +52,11 @@ func TestTheGantryBinaryDrainsBinWorkerFlood(t *testing.T) {
 	t.Logf("%d tasks of bin/worker flood drained by a handler binary", len(owners))
 }
 
-// startBinary builds gantry and handler-testworker and starts `gantry run` on
-// the Phorge, as an administrator would.
+// startBinary starts `gantry run` on the Phorge, as an administrator would, with
+// handler-testworker for PhabricatorTestWorker.
 func startBinary(t *testing.T, p *harness.Phorge) *exec.Cmd {
 	t.Helper()
-	dir := t.TempDir()
+	dir := buildBinaries(t)
 	manifest := filepath.Join(dir, "plugins.yaml")
 	const text = "plugins:\n  - path: handler-testworker\n    classes:\n      PhabricatorTestWorker: {}\n"
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
@@ -64,7 +64,6 @@ func startBinary(t *testing.T, p *harness.Phorge) *exec.Cmd {
 	}
 	gantry := filepath.Join(dir, "gantry")
 	for _, command := range [][]string{
-		{"go", "build", "-o", dir, module + "cmd/gantry", module + "cmd/handler-testworker"},
 		{gantry, "plugins", "pin", "--plugins", manifest},
 		{gantry, "config", "check", "--phorge", p.Root(), "--plugins", manifest},
 	} {
@@ -72,8 +71,25 @@ func startBinary(t *testing.T, p *harness.Phorge) *exec.Cmd {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}
+	return startGantryRun(t, gantry, "--phorge", p.Root(), "--plugins", manifest)
+}
+
+// buildBinaries answers a directory with gantry and handler-testworker.
+func buildBinaries(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	command := exec.CommandContext(t.Context(), "go", "build", "-o", dir, module+"cmd/gantry", module+"cmd/handler-testworker")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return dir
+}
+
+// startGantryRun starts `gantry run`, which is killed when the test ends.
+func startGantryRun(t *testing.T, gantry string, args ...string) *exec.Cmd {
+	t.Helper()
 	var log bytes.Buffer
-	run := exec.Command(gantry, "run", "--phorge", p.Root(), "--plugins", manifest)
+	run := exec.Command(gantry, append([]string{"run"}, args...)...)
 	run.Stderr = &log
 	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := run.Start(); err != nil {
