@@ -36,10 +36,10 @@ final class GantryPoolHost extends Phobject {
         }
         $this->channel->writeFrame($this->executeRequest($frame));
         PhabricatorCaches::destroyRequestCache();
-      } else {
-        $this->announceEnd();
       }
       LiskDAO::closeInactiveConnections(60);
+      $this->lifetime->watchConfiguration();
+      $this->announceEnd();
     }
   }
 

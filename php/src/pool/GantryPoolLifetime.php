@@ -49,6 +49,19 @@ final class GantryPoolLifetime extends Phobject {
   }
 
   /**
+   * Takes its time when a database is away, so no answer waits for it.
+   */
+  public function watchConfiguration() {
+    $now = PhabricatorTime::getNow();
+    if ($this->end === '' && $now - $this->watched >= self::WATCH_INTERVAL) {
+      $this->watched = $now;
+      if ($this->configuration->hasChanged()) {
+        $this->end = 'configuration';
+      }
+    }
+  }
+
+  /**
    * @return string Why the process is to be replaced; empty: it is not.
    */
   public function getEnd() {
@@ -74,13 +87,6 @@ final class GantryPoolLifetime extends Phobject {
     $memory = memory_get_peak_usage(true);
     if ($this->maximumMemory && $memory > $this->maximumMemory) {
       return 'memory';
-    }
-
-    if ($now - $this->watched >= self::WATCH_INTERVAL) {
-      $this->watched = $now;
-      if ($this->configuration->hasChanged()) {
-        return 'configuration';
-      }
     }
 
     return '';

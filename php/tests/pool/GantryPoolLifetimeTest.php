@@ -31,6 +31,7 @@ final class GantryPoolLifetimeTest extends GantryTestCase {
     return $this->atAge(
       $age,
       function() use ($lifetime) {
+        $lifetime->watchConfiguration();
         return $lifetime->getEnd();
       });
   }

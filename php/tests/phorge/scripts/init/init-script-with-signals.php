@@ -2,8 +2,8 @@
 
 pcntl_async_signals(true);
 
-$arcanist = getenv('ARCANIST_ROOT') ?: '/usr/share/arcanist';
-require_once $arcanist.'/support/init/init-script.php';
+// From Debian's package "arcanist".
+require_once '/usr/share/arcanist/support/init/init-script.php';
 
 $root = dirname(dirname(__DIR__));
 phutil_load_library($root.'/src');
