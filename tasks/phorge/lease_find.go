@@ -38,7 +38,7 @@ type search struct {
 	*leaser
 	req        tasks.LeaseRequest
 	candidates map[int64]entry
-	looked     int  // rows behind the cursors
+	looked     int  // rows, without those along the tracks
 	small      bool // the queue turned out to be small again
 	refused    bool // candidates could not be locked, or were no longer due
 }
@@ -77,7 +77,9 @@ func (s *Store) findInSmall(ctx context.Context, sr *search) error {
 	again := sr.slow
 	sr.slow = time.Since(began) > tooSlow
 	if sr.large = len(all) == sweepRows || again && sr.slow || sr.cursorsOnly; sr.large {
-		// Nothing is behind the cursors yet, and the sweep has begun.
+		// Nothing is behind the cursors yet, and the sweep has begun. It goes on
+		// within this very call when reading is slow, so this counts too.
+		sr.looked = len(all)
 		sr.behind = behind{next: began.Add(time.Duration(len(all)) * perRow)}
 		if n := len(all); n > 0 {
 			sr.sweep = all[n-1].byID().next()
