@@ -31,18 +31,26 @@ final class GantryIdleConnections extends GantryTestCase {
     $process = new GantryPoolProcess();
     $this->assertSame('ready', $process->read()['type']);
 
-    $answer = $process->execute($act, $with);
-    $this->assertSame('succeeded', $answer['outcome']['kind']);
-    $first = $process->getPrinted();
-    $this->waitForEnd((int)substr($first, strlen('connection ')));
+    $first = $this->useConnection($process, $act, $with);
+    $this->waitForEnd($first);
+    $second = $this->useConnection($process, $act, $with);
+    $this->assertNotSame($first, $second);
+  }
 
+  private function useConnection(GantryPoolProcess $process, $act, $with) {
+    $printed = strlen($process->getPrinted());
     $answer = $process->execute($act, $with);
     $this->assertSame('succeeded', $answer['outcome']['kind']);
     $this->assertSame('', $answer['leaving']);
 
-    $second = substr($process->getPrinted(), strlen($first));
-    $this->assertMatchesRegularExpression('/^connection \d+\n$/', $second);
-    $this->assertNotSame($first, $second);
+    $matches = null;
+    $this->assertSame(
+      1,
+      preg_match(
+        '/^connection (\d+)\n\z/',
+        substr($process->getPrinted(), $printed),
+        $matches));
+    return (int)$matches[1];
   }
 
   public static function provideUses() {
