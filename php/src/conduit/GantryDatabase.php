@@ -47,7 +47,13 @@ final class GantryDatabase extends Phobject {
    */
   public function holdProcessLock() {
     if ($this->processLock === null) {
-      $lock = 'gantry:'.bin2hex(random_bytes(16));
+      $lock = implode(
+        ':',
+        array(
+          'gantry',
+          GantryProcessIdentity::getName(),
+          bin2hex(random_bytes(8)),
+        ));
       $this->takeLock($lock);
       $this->processLock = $lock;
     }
@@ -74,7 +80,7 @@ final class GantryDatabase extends Phobject {
    * @param int $epoch When the process held it.
    * @return bool The process is dead, or was cut off from the database. A
    *   server that was started later knows nothing of its locks, so then it is
-   *   not.
+   *   dead only when it is seen to be gone from this host.
    */
   public function isProcessDead($lock, $epoch) {
     $conn = $this->getConnection();
@@ -86,7 +92,12 @@ final class GantryDatabase extends Phobject {
       $lock,
       $uptime['Value']);
 
-    return $row['isFree'] && $epoch > $row['started'];
+    if (!$row['isFree']) {
+      return false;
+    }
+
+    return $epoch > $row['started']
+        || GantryProcessIdentity::isGone(idx(explode(':', $lock), 1, ''));
   }
 
   /**
