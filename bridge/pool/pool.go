@@ -32,7 +32,7 @@ type Pool struct {
 	failures int         // since a process did work
 	failedAt time.Time   // when the last of them was
 	again    *time.Timer // set while nothing is started
-	failed   *Process    // the last failure, until the next start
+	failed   *Process    // the last failure
 	problem  string
 	last     answer // the last ready
 }
@@ -137,7 +137,7 @@ func (p *Pool) State() State {
 	for _, r := range p.processes {
 		s.Processes = append(s.Processes, r.describe())
 	}
-	if p.failed != nil {
+	if p.failed != nil && p.count().lasting() < p.target {
 		s.Processes = append(s.Processes, *p.failed)
 	}
 	return s

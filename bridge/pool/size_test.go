@@ -48,6 +48,21 @@ func TestAPoolGrowsToItsMaximumAndShrinksToItsMinimum(t *testing.T) {
 	t.Logf("process %d was first, %d is left", first, pids(p, Idle))
 }
 
+func TestASuccessorWhosePlaceIsGoneEndsWhenItIsIdle(t *testing.T) {
+	f := newFake(t, "")
+	p, _ := f.start(Config{Min: 1, Max: 2, IdleTimeout: 10 * time.Millisecond})
+	file := filepath.Join(t.TempDir(), "end")
+	first, _ := background(t, t.Context(), p, map[string]any{"do": "wait for file", "file": file})
+	second, _ := background(t, t.Context(), p, map[string]any{"do": "wait for file", "file": file})
+	p.mu.Lock()
+	p.target = 1 // as if there had been three, and one had been trimmed meanwhile
+	p.mu.Unlock()
+	writePID(file, 1)
+	want(t, <-first, tasks.Succeeded, "")
+	want(t, <-second, tasks.Succeeded, "")
+	eventually(t, "one process is left", func() bool { return len(p.State().Processes) == 1 })
+}
+
 func TestAFixedPoolKeepsItsSize(t *testing.T) {
 	p, _ := startReady(t, Config{Min: 2, IdleTimeout: time.Millisecond})
 	before := pids(p, Idle)

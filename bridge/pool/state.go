@@ -53,7 +53,7 @@ type State struct {
 	Namespace string `json:"namespace,omitempty"`
 
 	// Processes are in the order in which they started. One that failed is
-	// among them until the next one is started.
+	// the last of them as long as nothing has been started in its place.
 	Processes []Process `json:"processes"`
 }
 

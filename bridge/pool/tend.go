@@ -17,7 +17,7 @@ func (p *Pool) tend() {
 		p.dismissReplaced()
 	}
 	p.handOut()
-	if p.target > p.config.Min && !p.trimming && !p.closed {
+	if !p.trimming && !p.closed && max(p.target, p.count().lasting()) > p.config.Min {
 		p.trimming = true
 		time.AfterFunc(p.config.IdleTimeout, p.trim)
 	}
@@ -29,6 +29,9 @@ type census struct {
 	fresh     int // idle or busy
 	unwilling int // the same, but they want to be replaced and may be
 }
+
+// lasting answers how many there will be when nothing changes.
+func (n census) lasting() int { return n.starting + n.fresh }
 
 func (p *Pool) count() (n census) {
 	for _, r := range p.processes {
@@ -50,12 +53,12 @@ func (p *Pool) count() (n census) {
 func (p *Pool) wants() bool {
 	n := p.count()
 	switch {
-	case n.fresh+n.starting >= p.target || p.again != nil:
+	case n.lasting() >= p.target || p.again != nil:
 		return false
 	case n.starting == 0:
 		return true
 	}
-	return p.failures == 0 && n.fresh+n.unwilling+n.starting < p.target
+	return p.failures == 0 && n.lasting()+n.unwilling < p.target
 }
 
 func (p *Pool) launch() {
@@ -65,7 +68,6 @@ func (p *Pool) launch() {
 		dead: make(chan struct{}), tried: make(chan struct{}),
 	}
 	p.processes = append(p.processes, r)
-	p.failed = nil
 	p.running.Go(func() {
 		err := r.start()
 		if err == nil {
@@ -115,7 +117,7 @@ func (p *Pool) handOut() {
 	if len(p.waiters) == 0 {
 		return
 	}
-	if n := p.count(); p.closed || !p.started || n.starting+n.fresh+n.unwilling == 0 {
+	if n := p.count(); p.closed || !p.started || n.lasting()+n.unwilling == 0 {
 		for _, w := range p.waiters {
 			w.turn <- nil
 		}
@@ -143,10 +145,12 @@ func (p *Pool) trim() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trimming = false
+	n := p.count()
 	for _, r := range slices.Clone(p.idle) { // the longest idle first
-		if p.target > p.config.Min && time.Since(r.since) >= p.config.IdleTimeout && !p.closed {
-			p.target--
+		if n.lasting() > p.config.Min && !r.mayLeave() && time.Since(r.since) >= p.config.IdleTimeout {
 			p.dismiss(r)
+			n.fresh--
+			p.target = max(p.config.Min, min(p.target, n.lasting()))
 		}
 	}
 	p.tend()
