@@ -208,3 +208,9 @@ func TestAProcessThatClosesItsRequestsIsKilledAndTheTaskReleased(t *testing.T) {
 	want(t, run(t.Context(), p, map[string]any{}), tasks.Released, "closed its requests")
 	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
 }
+
+func TestAProcessThatClosesItsAnswersIsKilled(t *testing.T) {
+	p, _ := startReady(t, Config{LeaveTimeout: 20 * time.Millisecond})
+	want(t, run(t.Context(), p, map[string]any{"do": "close the answers"}), tasks.Crashed, "it closed its answers and did not end within 20ms")
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
+}

@@ -164,6 +164,9 @@ func (f fakeProcess) do(data []byte, request string, answer map[string]any) bool
 	case "answer and exit":
 		f.say(answer)
 		syscall.Exit(6)
+	case "close the answers":
+		f.answers.Close()
+		hang()
 	case "start, answer and exit":
 		f.say(map[string]any{"type": "started", "request": request, "lease": 5})
 		f.say(answer)

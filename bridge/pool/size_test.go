@@ -192,14 +192,21 @@ func TestSuccessorsStartOneAtATime(t *testing.T) {
 
 func TestAProcessWhoseSuccessorCannotStartServesNoLonger(t *testing.T) {
 	f := newFake(t, "")
-	p, _ := f.start(Config{MinBackoff: time.Hour, MaxBackoff: time.Hour})
+	p, _ := f.start(Config{Min: 2, MinBackoff: time.Hour, MaxBackoff: time.Hour})
+	file := filepath.Join(t.TempDir(), "end")
+	other, busy := background(t, t.Context(), p, map[string]any{"do": "wait for file", "file": file})
 	f.starts("read-only")
 	want(t, run(t.Context(), p, map[string]any{"do": "leave", "text": "read-only"}), tasks.Succeeded, "")
-	eventually(t, "the pool pauses", func() bool { return !p.Ready("Do") })
-	eventually(t, "nothing runs", func() bool { return len(pids(p, Idle))+len(pids(p, Leaving)) == 0 })
-	if got := p.State().Problem; !strings.Contains(got, "its Phorge is read-only") {
-		t.Errorf("the problem is %q", got)
+	eventually(t, "only the other process is left", func() bool {
+		return cmp.Equal(pids(p, Busy), []int{busy}) && len(pids(p, Idle))+len(pids(p, Leaving)) == 0
+	})
+	writePID(file, 1)
+	want(t, <-other, tasks.Succeeded, "")
+	if s := p.State(); !s.Ready || !strings.Contains(s.Problem, "its Phorge is read-only") {
+		t.Errorf("the work of an older process hides the problem: %+v", s)
 	}
+	want(t, run(t.Context(), p, map[string]any{"do": "leave", "text": "read-only"}), tasks.Succeeded, "")
+	eventually(t, "the pool pauses", func() bool { return !p.Ready("Do") })
 }
 
 func TestAProcessThatDoesNotEndWhenToldIsKilled(t *testing.T) {
@@ -218,7 +225,7 @@ func TestAProcessThatDoesNotEndWhenToldIsKilled(t *testing.T) {
 }
 
 func TestTheProcessThatWorkedLastWorksNext(t *testing.T) {
-	p, _ := startReady(t, Config{Min: 3})
+	p, _ := startReady(t, Config{Min: 3, Max: 5})
 	for range 9 {
 		want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
 	}

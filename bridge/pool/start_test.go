@@ -77,6 +77,26 @@ func TestProcessesThatEndIdleWithoutWorkBackOff(t *testing.T) {
 	if s := p.State(); s.Ready || len(s.Processes) != 1 || s.Processes[0].Phase != Failed {
 		t.Errorf("state %+v", s)
 	}
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Released, "no PHP process runs: ")
+}
+
+func TestProcessesThatFailTogetherAreOneFailure(t *testing.T) {
+	p, _ := newFake(t, "exit no").start(Config{Min: 3, MinBackoff: time.Hour, MaxBackoff: time.Hour})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failures != 1 {
+		t.Errorf("they count as %d", p.failures)
+	}
+}
+
+func TestTheTimeToStartEndsWhenAProcessIsReady(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	r := p.idle[0]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.limit != nil {
+		t.Error("it will be killed all the same")
+	}
 }
 
 func TestAProcessThatIsReadyTwiceIsNotFit(t *testing.T) {
