@@ -43,9 +43,10 @@ final class GantryTaskReasons extends Phobject {
     // cut, which could leave one half of a secret in sight.
     $text = phutil_utf8ize(substr($text, 0, 16 * self::MAXIMUM_BYTES));
 
+    // Bounded, because libphutil allows little backtracking.
     $text = preg_replace(
       array(
-        '(([a-z][a-z0-9+.-]*://[^/\s:@]*):[^/\s@]+@)i',
+        '((://[^/\s:@]{0,256}):[^/\s]{1,256}@)',
         '(\b(api|cli|clr)-[a-z0-9]{28}\b)',
       ),
       array(

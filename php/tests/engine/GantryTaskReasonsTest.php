@@ -70,6 +70,10 @@ final class GantryTaskReasonsTest extends GantryTestCase {
         'clone https://user:hunter2@host/repo.git',
         'clone https://user:********@host/repo.git',
       ),
+      'password with an at sign' => array(
+        'clone https://user:hunt@er2@host/repo.git',
+        'clone https://user:********@host/repo.git',
+      ),
       'URI without a password' => array(
         'clone https://host:8080/repo@2.git',
         'clone https://host:8080/repo@2.git',
@@ -87,7 +91,8 @@ final class GantryTaskReasonsTest extends GantryTestCase {
   }
 
   public function testAReasonIsShortAndUTF8() {
-    foreach (array("\x83\x65", "\u{1F600}", 'x') as $piece) {
+    $pieces = array("\x83\x65", "\u{1F600}", 'x', 'a://b:', 'api-');
+    foreach ($pieces as $piece) {
       $text = $this->redact('Broken: '.str_repeat($piece, 100000));
       $this->assertLessThanOrEqual(4096, strlen($text));
       $this->assertGreaterThan(4000, strlen($text));
