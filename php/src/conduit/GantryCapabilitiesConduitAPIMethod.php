@@ -28,7 +28,7 @@ final class GantryCapabilitiesConduitAPIMethod extends GantryConduitAPIMethod {
     return array(
       'protocol' => self::PROTOCOL,
       'namespace' => PhabricatorLiskDAO::getDefaultStorageNamespace(),
-      'taskClasses' => PhabricatorEnv::getEnvConfig('gantry.task-classes'),
+      'taskClasses' => $this->getListOption('gantry.task-classes'),
       'keyIDs' => $keyring->getKeyIDs(),
       'phorge' => GantryPhorgeVersion::getVersion(),
       'php' => phpversion(),

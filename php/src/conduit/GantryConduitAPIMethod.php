@@ -43,13 +43,20 @@ abstract class GantryConduitAPIMethod extends ConduitAPIMethod {
   final protected function execute(ConduitAPIRequest $request) {
     $gate = new GantryRequestGate(
       $_SERVER,
-      PhabricatorEnv::getEnvConfig('gantry.allowed-addresses'));
+      $this->getListOption('gantry.allowed-addresses'));
 
     try {
       return $this->executeGuarded($gate, $request);
     } catch (GantryRefusalException $ex) {
       throw $this->newConduitException($gate, $ex);
     }
+  }
+
+  /**
+   * A list that somebody edited into the configuration by hand can be a string.
+   */
+  final protected function getListOption($key) {
+    return (array)PhabricatorEnv::getEnvConfig($key);
   }
 
   private function executeGuarded(

@@ -32,7 +32,7 @@ final class GantryExecuteConduitAPIMethod extends GantryConduitAPIMethod {
     $tasks = $this->newTaskRequests(idx($body, 'tasks'));
     $batch = new GantryTaskBatch(
       $database,
-      PhabricatorEnv::getEnvConfig('gantry.task-classes'));
+      $this->getListOption('gantry.task-classes'));
 
     switch ($mode) {
       case self::MODE_RUN:

@@ -7,7 +7,8 @@
 final class GantryConduitSetupCheck extends GantrySetupCheck {
 
   protected function executeChecks() {
-    $classes = PhabricatorEnv::getEnvConfig('gantry.task-classes');
+    // What was edited into the file is not validated yet.
+    $classes = (array)PhabricatorEnv::getEnvConfig('gantry.task-classes');
     if (!$classes && !GantryKeyring::isConfigured()) {
       return;
     }
@@ -80,12 +81,18 @@ final class GantryConduitSetupCheck extends GantrySetupCheck {
       ->setType('class')
       ->setName($class)
       ->selectSymbolsWithoutLoading();
-    return $symbols && is_subclass_of($class, PhabricatorWorker::class);
+
+    try {
+      return $symbols && is_subclass_of($class, PhabricatorWorker::class);
+    } catch (Throwable $ex) {
+      // It does not load: what it extends may be missing.
+      return false;
+    }
   }
 
   private function checkTransport() {
     $local = array('127.0.0.1/32', '::1/128');
-    $allowed = PhabricatorEnv::getEnvConfig('gantry.allowed-addresses');
+    $allowed = (array)PhabricatorEnv::getEnvConfig('gantry.allowed-addresses');
     if ($allowed && !array_diff($allowed, $local)) {
       return;
     }

@@ -6,10 +6,10 @@ final class GantryStorageSetupCheck extends GantrySetupCheck {
     try {
       $this->checkMasters();
       $this->checkTables();
-    } catch (AphrontConnectionQueryException $ex) {
+    } catch (AphrontQueryException $ex) {
       // Phorge itself says that a database can not be reached.
-    } catch (AphrontInvalidCredentialsQueryException $ex) {
-      // The same.
+    } catch (GantrySetupException $ex) {
+      // The same: no master is configured.
     }
   }
 
