@@ -159,7 +159,7 @@ func TestStorageAdjustIsQuietAfterStorageUpgrade(t *testing.T) {
 		t.Errorf("bin/storage adjust: %v\n%s", err, out)
 	}
 	q := openQueue(t, g.Phorge)
-	q.exec(t, "ALTER TABLE live_gantry.receipts MODIFY processLock VARCHAR(40) COLLATE utf8mb4_bin NOT NULL")
+	q.exec(t, "ALTER TABLE live_gantry.receipts MODIFY processLock VARCHAR(128) COLLATE utf8mb4_bin NOT NULL")
 	if out, err := g.Bin(t.Context(), "storage", "adjust", "--force"); err != nil || !strings.Contains(out, "processLock") {
 		t.Errorf("bin/storage adjust does not mend a column: %v\n%s", err, out)
 	}
