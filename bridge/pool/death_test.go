@@ -82,6 +82,11 @@ func TestAnAnswerCountsAlthoughTheDeathIsSeenFirst(t *testing.T) {
 		p.mu.Unlock()
 		got := p.Execute(t.Context(), taskOf(map[string]any{"do": "start, answer and exit"}), func(time.Duration) { <-r.dead })
 		want(t, got, tasks.Succeeded, "")
+		p.mu.Lock()
+		if slices.Contains(p.idle, r) {
+			t.Error("the dead process will be handed a task")
+		}
+		p.mu.Unlock()
 	}
 }
 

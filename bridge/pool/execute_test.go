@@ -16,7 +16,7 @@ import (
 )
 
 func TestTasksRunOneAfterTheOtherInOneProcess(t *testing.T) {
-	p, _ := startReady(t, Config{})
+	p, log := startReady(t, Config{})
 	first := pids(p, Idle)
 	for range 3 {
 		want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
@@ -27,6 +27,9 @@ func TestTasksRunOneAfterTheOtherInOneProcess(t *testing.T) {
 	}
 	if s.PHP != "8.2" || s.Phorge != "fake" || s.Namespace != "phorge" || !s.Ready || s.Problem != "" {
 		t.Errorf("state %+v", s)
+	}
+	if strings.Contains(log.String(), "will be replaced") {
+		t.Errorf("the log says\n%s", log)
 	}
 	if got := p.Classes(); !cmp.Equal(got, []string{"Do", "Echo"}) {
 		t.Errorf("classes %q", got)
@@ -232,6 +235,22 @@ func TestATaskThatWaitsForAProcessCanBeCancelled(t *testing.T) {
 	writePID(file, 1)
 	want(t, <-first, tasks.Succeeded, "")
 	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "")
+}
+
+func TestAProcessThatComesForATaskThatWasCancelledIsFreeAgain(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 { // whichever of the two is seen first
+		if r, _ := p.acquire(ctx, 7); r != nil {
+			p.mu.Lock()
+			p.free(r)
+			p.mu.Unlock()
+		}
+		if len(pids(p, Idle)) != 1 {
+			t.Fatalf("state %+v", p.State())
+		}
+	}
 }
 
 func TestDataThatNoFrameHoldsIsRefused(t *testing.T) {
