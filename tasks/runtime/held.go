@@ -16,7 +16,7 @@ var (
 )
 
 // state is how far a held task has come.
-type state int
+type state int8
 
 const (
 	waiting state = iota // leased, not started
@@ -26,23 +26,44 @@ const (
 )
 
 // held is one task under a lease of this process. The book's lock guards what
-// changes after it was made: leaseTime, urgent, seen and state. The route belongs
-// to the slot that runs it, an outcome to the settler that took it.
+// changes after it was made: leaseTime, urgent, seen and state. What ran it is
+// written by its slot, and an outcome belongs to the settler that took it.
 type held struct {
 	task   tasks.Task
 	class  *class
-	route  string          // of what ran it
 	ctx    context.Context // of its execution
 	cancel context.CancelCauseFunc
 	order  uint64    // in which the store answered it
 	since  time.Time // when the store answered it
 
 	leaseTime time.Duration
-	urgent    bool      // the next renewal must include it
 	seen      time.Time // a store call that began then found the lease ours
-	state     state
 	outcome   tasks.Outcome
-	refused   bool // the store refused its first outcome
+
+	state   state
+	ran     ran  // what ran it last
+	urgent  bool // the next renewal must include it
+	refused bool // the store refused its first outcome
+}
+
+// ran is what ran a task.
+type ran int8
+
+const (
+	nothing ran = iota
+	executor
+	fallback
+)
+
+// route names what ran the task, for people.
+func (h *held) route() string {
+	switch h.ran {
+	case executor:
+		return h.class.Route
+	case fallback:
+		return h.class.FallbackRoute
+	}
+	return ""
 }
 
 func (h *held) waitedTooLong(now time.Time) bool { return now.Sub(h.since) > patience }
@@ -61,22 +82,18 @@ type class struct {
 	drained bool // the store had none; ask again when the next poll is due
 }
 
-// executor answers what would run a task of the class now, and its route, or
-// nil.
-func (c *class) executor() (tasks.Executor, string) {
+// runner answers what would run a task of the class now.
+func (c *class) runner() ran {
 	switch {
 	case c.Executor.Ready(c.name):
-		return c.Executor, c.Route
+		return executor
 	case c.fallsBack():
-		return c.Fallback, c.FallbackRoute
+		return fallback
 	}
-	return nil, ""
+	return nothing
 }
 
-func (c *class) canRun() bool {
-	executor, _ := c.executor()
-	return executor != nil
-}
+func (c *class) canRun() bool { return c.runner() != nothing }
 
 func (c *class) fallsBack() bool { return c.Fallback != nil && c.Fallback.Ready(c.name) }
 

@@ -71,7 +71,7 @@ func (l *loop) gather() []*held {
 func (l *loop) settle(batch []*held) bool {
 	settlements := make([]tasks.Settlement, len(batch))
 	for i, h := range batch {
-		settlements[i] = tasks.Settlement{ID: h.task.ID, Lease: *h.task.Lease, Outcome: h.outcome, Route: h.route}
+		settlements[i] = tasks.Settlement{ID: h.task.ID, Lease: *h.task.Lease, Outcome: h.outcome, Route: h.route()}
 	}
 	ctx, cancel := context.WithTimeout(l.calls, callLimit)
 	defer cancel()
@@ -126,8 +126,8 @@ func (l *loop) logSettled(h *held) {
 	case tasks.Retry, tasks.Crashed:
 		event, message = l.Log.Warn().Int("failureCount", h.task.FailureCount+1), "task failed and will be tried again"
 	}
-	if h.route != "" {
-		event.Str("route", h.route)
+	if route := h.route(); route != "" {
+		event.Str("route", route)
 	}
 	event.Int64("id", h.task.ID).Str("taskClass", h.class.name).Str("outcome", string(h.outcome.Kind)).
 		Stringer("wait", h.outcome.Wait).Stringer("took", h.outcome.Duration).

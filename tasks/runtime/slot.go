@@ -62,18 +62,17 @@ func (l *loop) execute(h *held) tasks.Outcome {
 // attempt hands the task to what can run it now, and to the fallback when that
 // declines it.
 func (l *loop) attempt(ctx context.Context, h *held) tasks.Outcome {
-	executor, route := h.class.executor()
-	if executor == nil {
+	h.ran = h.class.runner()
+	if h.ran == nothing {
 		return tasks.Outcome{Kind: tasks.Released, Reason: "its class became unable to run here"}
 	}
-	h.route = route
-	outcome := l.run(ctx, executor, h)
+	outcome := l.run(ctx, h)
 	if outcome.Kind != tasks.Declined || ctx.Err() != nil {
 		return outcome
 	}
-	if executor == h.class.Executor && h.class.fallsBack() {
-		h.route = h.class.FallbackRoute
-		if outcome = l.run(ctx, h.class.Fallback, h); outcome.Kind != tasks.Declined {
+	if h.ran == executor && h.class.fallsBack() {
+		h.ran = fallback
+		if outcome = l.run(ctx, h); outcome.Kind != tasks.Declined {
 			return outcome
 		}
 	}
@@ -84,8 +83,9 @@ func (l *loop) attempt(ctx context.Context, h *held) tasks.Outcome {
 	return tasks.Outcome{Kind: tasks.Released, Wait: declineWait, Reason: outcome.Reason}
 }
 
-// run calls an executor. A panic in this process is one failed attempt.
-func (l *loop) run(ctx context.Context, executor tasks.Executor, h *held) (outcome tasks.Outcome) {
+// run calls what is to run the task. A panic in this process is one failed
+// attempt.
+func (l *loop) run(ctx context.Context, h *held) (outcome tasks.Outcome) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			outcome = tasks.Outcome{
@@ -94,7 +94,11 @@ func (l *loop) run(ctx context.Context, executor tasks.Executor, h *held) (outco
 			}
 		}
 	}()
-	return executor.Execute(ctx, h.task, func(lease time.Duration) {
+	with := h.class.Executor
+	if h.ran == fallback {
+		with = h.class.Fallback
+	}
+	return with.Execute(ctx, h.task, func(lease time.Duration) {
 		granted := l.book.require(h, lease)
 		if granted == nil {
 			return
