@@ -16,9 +16,6 @@ import (
 // delay, before which nobody knows how old a task is. No pass begins after the
 // end of drain; the end of stop cuts one short, and so does the drain timeout.
 func (a *app) passes(drain, stop context.Context, c *config, rt *runtime.Runtime, w *watch) error {
-	stop, cancel := context.WithCancel(stop)
-	defer cancel()
-	context.AfterFunc(drain, func() { time.AfterFunc(c.DrainTimeout, cancel) })
 	var sum runtime.Stats
 	worked, waited, ripe := w.php.ready(), false, false
 	for {

@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,8 +76,9 @@ func TestTheRouteOfPHPIsChosen(t *testing.T) {
 
 // standIn is PHP of two slots that does nothing with tasks.
 type standIn struct {
-	up  atomic.Bool
-	run func(tasks.Task) tasks.Outcome
+	up    atomic.Bool
+	run   func(tasks.Task) tasks.Outcome
+	close func() error
 }
 
 func (s *standIn) Ready(string) bool { return s.up.Load() }
@@ -89,7 +92,7 @@ func (s *standIn) Execute(_ context.Context, task tasks.Task, _ func(time.Durati
 
 func (s *standIn) route() *phpRoute {
 	return &phpRoute{
-		name: "pool", Executor: s, limit: &runtime.Limit{Slots: func() int { return 2 }},
+		name: "pool", Executor: s, limit: &runtime.Limit{Slots: func() int { return 2 }}, close: s.close,
 		state: func() phpState { return phpState{ready: s.up.Load(), problem: "PHP is ill"} },
 	}
 }
@@ -232,5 +235,41 @@ func TestAClassThatFallsBackToPHPRunsWithoutItsHandler(t *testing.T) {
 	got = commandWith(t, php, queued(t, 2, "AcmeWorker"), "run", "--until-empty", unpinned("hold"))
 	if got.code != exitFailed || !strings.Contains(got.err, "class AcmeWorker cannot run, so its tasks stay in the queue") {
 		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestStoppingDoesNotWaitForPHPThatCannotBeStopped(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		signals []syscall.Signal
+		timeout string
+	}{
+		{"what runs has had its time", []syscall.Signal{syscall.SIGTERM}, "--drain-timeout=10ms"},
+		{"a second signal", []syscall.Signal{syscall.SIGTERM, syscall.SIGINT}, "--drain-timeout=1h"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			closed := make(chan struct{})
+			php := &standIn{
+				run: func(tasks.Task) tasks.Outcome {
+					for _, signal := range c.signals {
+						if err := syscall.Kill(syscall.Getpid(), signal); err != nil {
+							t.Error(err)
+						}
+					}
+					<-closed
+					return tasks.Outcome{Kind: tasks.Lost}
+				},
+				close: sync.OnceValue(func() error { close(closed); return nil }),
+			}
+			php.up.Store(true)
+			m := queued(t, 1, "PhabricatorTestWorker")
+			got := commandWith(t, php, m, "run", "--until-empty", "--php-pickup-delay=0s", c.timeout)
+			if got.code != exitFailed || !strings.HasPrefix(got.out, "1 task leased: 0 succeeded") || !strings.Contains(got.out, "1 lost") {
+				t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+			}
+			if record, err := m.Get(t.Context(), 1); err != nil || record.Owner == nil || tasks.Nobody(*record.Owner) {
+				t.Errorf("the task that may still run is %+v, %v", record, err)
+			}
+		})
 	}
 }

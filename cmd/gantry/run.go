@@ -63,8 +63,10 @@ they do not make the run itself a failure.`,
 
 // run joins the rooms: a store, what runs tasks, and the runtime between them.
 func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
-	drain, stop, release := stopSignals(ctx)
+	drain, second, release := stopSignals(ctx)
 	defer release()
+	stop, cancel := stopAt(drain, second, c.DrainTimeout)
+	defer cancel()
 	log := newLogger(a.err, a.environ, c)
 
 	manifest := &host.Manifest{}
@@ -92,6 +94,9 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 		return err
 	}
 	defer php.Close()
+	// Cancelling does not end PHP on another host, and the runtime waits for
+	// it. Closing leaves what still runs there to its lease.
+	context.AfterFunc(stop, func() { _ = php.Close() })
 	if len(h.Classes()) == 0 && !php.runs() {
 		return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s", php.why)
 	}

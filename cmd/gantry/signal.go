@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // stopping are the signals that ask a command to end. SIGHUP comes from a
@@ -49,4 +50,15 @@ func stopSignals(ctx context.Context) (first, second context.Context, release fu
 		endFirst()
 		endSecond()
 	}
+}
+
+// stopAt answers a context that ends with the second signal, or when what ran
+// at the first has had its time.
+func stopAt(first, second context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	stop, cancel := context.WithCancel(second)
+	context.AfterFunc(first, func() {
+		late := time.AfterFunc(timeout, cancel)
+		context.AfterFunc(stop, func() { late.Stop() })
+	})
+	return stop, cancel
 }
