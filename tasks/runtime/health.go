@@ -46,7 +46,7 @@ func (h *health) worked() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil && !h.silent {
-		h.log.Info().Dur("after", time.Since(h.since)).Msgf("can %s again", h.call)
+		h.log.Info().Stringer("after", time.Since(h.since).Round(time.Millisecond)).Msgf("can %s again", h.call)
 	}
 	h.err = nil
 }

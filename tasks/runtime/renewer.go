@@ -55,7 +55,7 @@ func (l *loop) renewOnce() bool {
 	l.renewing.worked()
 	lost, revived := l.book.renewedAll(look, answers, called)
 	for _, h := range lost {
-		l.logLost(h)
+		l.logLost(h, taken)
 	}
 	if revived > 0 {
 		l.Log.Warn().Int("leases", revived).
@@ -64,10 +64,13 @@ func (l *loop) renewOnce() bool {
 	return true
 }
 
+// taken is why a store says that a lease is lost.
+const taken = "the task was cancelled, freed or taken by somebody else"
+
 // logLost is the one line about a lease that ended under us.
-func (l *loop) logLost(h *held) {
-	l.Log.Warn().Int64("id", h.task.ID).Str("taskClass", h.class.name).
-		Msg("lease lost: the task was cancelled, freed or taken by somebody else; nothing is settled")
+func (l *loop) logLost(h *held, why string) {
+	l.Log.Warn().Int64("id", h.task.ID).Str("taskClass", h.class.name).Str("because", why).
+		Msg("lease lost: nothing is settled")
 }
 
 // look is one round of renewals; held and renewals run parallel.

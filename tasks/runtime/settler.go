@@ -89,7 +89,7 @@ func (l *loop) settle(batch []*held) bool {
 			l.logSettled(h)
 			ended = append(ended, h)
 		case errors.Is(refusal, tasks.ErrLeaseLost):
-			l.logLost(h)
+			l.logLost(h, taken)
 			h.outcome.Kind = tasks.Lost
 			ended = append(ended, h)
 		case !h.refused && (errors.Is(refusal, tasks.ErrInvalid) || errors.Is(refusal, tasks.ErrTooLarge)):

@@ -48,7 +48,7 @@ func (l *loop) execute(h *held) tasks.Outcome {
 	case cause == errLost:
 		return tasks.Outcome{Kind: tasks.Lost}
 	case outcome.Kind == tasks.Lost:
-		l.logLost(h)
+		l.logLost(h, outcome.Reason)
 		return outcome
 	case cause == nil || outcome.Kind == tasks.Succeeded:
 		return h.settleable(outcome)
