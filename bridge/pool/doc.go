@@ -6,10 +6,12 @@
 // The life of a process:
 //
 //	starting ─▶ idle ◀─▶ busy
-//	   │          │        │
-//	   │          ├─ leaving ─▶ stopped   (Gantry wanted it to end)
-//	   ▼          ▼        ▼
-//	         failed                       (it ended, or was not fit to use)
+//	             │
+//	             └─▶ leaving ─▶ stopped
+//
+// From the first three it can also come to failed, when it ends by itself or is
+// not fit to use, and to stopped, when Gantry kills it because a task is
+// cancelled or the pool is closed.
 //
 // # What is known of a task when its process is gone
 //

@@ -37,7 +37,7 @@ type Pool struct {
 	last     answer // the last ready
 }
 
-// waiter is a task that waits for a r.
+// waiter is a task that waits for a process.
 type waiter struct {
 	task int64
 	turn chan *resident // nil is sent when no process will come
