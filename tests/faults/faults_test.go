@@ -33,6 +33,9 @@ func TestKillsLoseAndDoubleNothing(t *testing.T) {
 	if r.Tasks < o.rounds*o.tasks || r.Executions < r.Tasks {
 		t.Errorf("%d tasks and %d executions are less than was queued", r.Tasks, r.Executions)
 	}
+	if r.Skipped == "" && (r.Mixed != 1 || r.Kills["pool"] == 0 || r.Kills["fpm-child"] == 0 || r.Kills["fpm"] == 0 || r.Kills["nginx"] == 0) {
+		t.Errorf("%d rounds with PHP, kills %v; there should be one, with each of them", r.Mixed, r.Kills)
+	}
 	for _, kind := range []string{"runtime", "handler", "mariadb"} {
 		if r.Kills[kind] < o.rounds {
 			t.Errorf("%d kills of a %s; each round makes at least one", r.Kills[kind], kind)
@@ -131,8 +134,8 @@ func TestProofSeesWhatWentWrong(t *testing.T) {
 
 func TestWorkOfASeedIsTheSame(t *testing.T) {
 	now := time.Unix(1000, 0)
-	one := makeWork(rand.New(rand.NewPCG(1, 2)), 100, now)
-	two := makeWork(rand.New(rand.NewPCG(1, 2)), 100, now)
+	one := makeWork(rand.New(rand.NewPCG(1, 2)), class, 32, 100, 0, now)
+	two := makeWork(rand.New(rand.NewPCG(1, 2)), class, 32, 100, 0, now)
 	deeds := map[deed]int{}
 	for i, w := range one {
 		if two[i] != w {

@@ -61,7 +61,7 @@ func (h *handler) handle(ctx context.Context, task *plugins.Task) error {
 }
 
 func (h *handler) do(ctx context.Context, task *plugins.Task) (tasks.Kind, error) {
-	var w work
+	w := work{class: task.Class}
 	if err := task.Decode(&w); err != nil {
 		return tasks.Failed, err
 	}

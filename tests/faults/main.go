@@ -2,7 +2,9 @@
 // everything around the queue dies: it kills the runtime, handler processes and
 // MariaDB with SIGKILL, at random moments, while tasks drain that succeed, fail,
 // are tried again, yield and queue follow-ups; and it stops a runtime until its
-// leases are somebody else's, and lets it go on.
+// leases are somebody else's, and lets it go on. Where a Phorge is installed,
+// every third round has tasks that run in PHP as well, in resident processes and
+// through worker.execute, and those, php-fpm, its children and nginx die too.
 //
 //	go run ./tests/faults                # thirty rounds of 20,000 tasks
 //	go run ./tests/faults --seed 42      # the same tasks and the same kills again, as far as chance allows
@@ -75,7 +77,9 @@ type results struct {
 	RepeatsAsked     int            `json:"repeats_asked"`     // because an outcome asked for it: a retry, a yield, the crash of a handler
 	RepeatsLost      int            `json:"repeats_lost"`      // because the lease ended without an outcome
 	Kills            map[string]int `json:"kills"`
-	Pauses           int            `json:"pauses"` // of a runtime, for longer than its leases last
+	Pauses           int            `json:"pauses"`            // of a runtime, for longer than its leases last
+	Mixed            int            `json:"mixed"`             // rounds with PHP
+	Skipped          string         `json:"skipped,omitempty"` // why there were none
 	Violations       []string       `json:"violations"`
 }
 
@@ -88,8 +92,18 @@ func run(ctx context.Context, o options, progress io.Writer) (sum results, err e
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
+	php, err := startPHP(server)
+	switch {
+	case errors.Is(err, harness.ErrNoPhorge):
+		sum.Skipped = err.Error()
+		fmt.Fprintf(progress, "NO FAULTS OF PHP ARE MADE, and so nothing is proven of them: %v\n", err)
+	case err != nil:
+		return sum, err
+	default:
+		defer func() { err = errors.Join(err, php.stop()) }()
+	}
 	for n := range o.rounds {
-		round, err := newRound(n, o, server)
+		round, err := newRound(n, o, server, php)
 		if err != nil {
 			return sum, err
 		}
@@ -117,6 +131,9 @@ func run(ctx context.Context, o options, progress io.Writer) (sum results, err e
 
 func (r *results) add(round *round, found findings) {
 	r.Rounds++
+	if round.php != nil {
+		r.Mixed++
+	}
 	r.Tasks += found.Tasks
 	r.Executions += found.Executions
 	r.Lost += found.missing

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,6 +89,13 @@ func (s *seat) start(n int) error {
 		historyVariable+"="+file("history"),
 		manifestVariable+"="+s.round.manifest,
 		recordsVariable+"="+s.round.records)
+	if s.round.php != nil {
+		text, err := json.Marshal(s.round.php.reach)
+		if err != nil {
+			return err
+		}
+		cmd.Env = append(cmd.Env, phpVariable+"="+string(text))
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -128,16 +137,17 @@ func (s *seat) signal(signal syscall.Signal) bool {
 	return s.cmd != nil && !s.killed && s.cmd.Process.Signal(signal) == nil
 }
 
-// killHandler kills a handler of the process, when there is one. There can be
-// two: the second one runs the tasks that the first one held when it died.
-func (s *seat) killHandler(rng *rand.Rand) bool {
+// killChild kills a child of the process that is of a kind, when there is one.
+// There can be two handlers: the second one runs the tasks that the first one
+// held when it died.
+func (s *seat) killChild(rng *rand.Rand, of func(pid int) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
 		return false
 	}
-	handlers := childrenOf(s.cmd.Process.Pid)
-	return len(handlers) > 0 && syscall.Kill(handlers[rng.IntN(len(handlers))], syscall.SIGKILL) == nil
+	children := slices.DeleteFunc(childrenOf(s.cmd.Process.Pid), func(pid int) bool { return !of(pid) })
+	return len(children) > 0 && syscall.Kill(children[rng.IntN(len(children))], syscall.SIGKILL) == nil
 }
 
 // stop ends the process as a service manager does, and answers what went wrong

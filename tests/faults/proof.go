@@ -47,6 +47,13 @@ func (r *round) prove(ctx context.Context) (findings, error) {
 	if err != nil {
 		return findings{}, err
 	}
+	if r.php != nil {
+		more, err := readRecords(r.php.records())
+		if err != nil {
+			return findings{}, err
+		}
+		records = append(records, more...)
+	}
 	f := findings{Report: storetest.Check(history, rows)}
 	f.missing = f.Count(storetest.TaskLost, storetest.FollowUpLost)
 	f.doubled = f.Count(storetest.SettledTwice, storetest.RanTwice, storetest.TaskFromNowhere)

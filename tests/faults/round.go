@@ -17,6 +17,7 @@ import (
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
+	"github.com/phorge-gantry/gantry/tasks/runtime"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
@@ -44,6 +45,8 @@ type round struct {
 	records   string
 	db        *sql.DB
 	two       bool // runtimes, in every other round
+	php       *php // nil where all tasks run in plugins
+	began     time.Time
 
 	rng    *rand.Rand
 	work   []work
@@ -55,24 +58,30 @@ type round struct {
 	unsure [][]work
 }
 
-func newRound(n int, o options, server *harness.MariaDB) (*round, error) {
+func newRound(n int, o options, server *harness.MariaDB, p *php) (*round, error) {
 	r := &round{
 		server:    server,
 		namespace: fmt.Sprintf("faults%d", n+1),
 		two:       n%2 == 1,
 		rng:       rand.New(rand.NewPCG(o.seed, uint64(n))),
 		kills:     map[string]int{},
+		began:     time.Now(),
 	}
 	var err error
 	if r.dir, err = os.MkdirTemp("", "gantry-faults-"); err != nil {
 		return nil, err
 	}
 	r.records = filepath.Join(r.dir, "records")
-	r.work = makeWork(r.rng, o.tasks, time.Now())
+	r.work = makeWork(r.rng, class, runtime.DefaultSlots, o.tasks, 0, r.began)
 	if err := errors.Join(r.writeManifest(), server.CreateNamespace(r.namespace)); err != nil {
 		return nil, err
 	}
 	r.dsn = server.DSN(r.namespace + "_worker")
+	if p != nil && n%mixedEvery == 1 {
+		if err := r.addPHP(p, o.tasks); err != nil {
+			return nil, err
+		}
+	}
 	config, err := mysql.ParseDSN(r.dsn)
 	if err != nil {
 		return nil, err
@@ -187,15 +196,19 @@ func newTasks(all []work) []tasks.NewTask {
 // moments. Where another runtime can take over, one is paused as well.
 func (r *round) disturb(ctx context.Context, seats []*seat) error {
 	kinds := []string{"runtime", "handler", "mariadb"}
+	if r.php != nil {
+		kinds = append(kinds, "pool", "fpm-child", "fpm", "nginx")
+	}
+	several := slices.Clone(kinds)
 	r.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	for range 3 + r.rng.IntN(4) {
-		kinds = append(kinds, kinds[r.rng.IntN(3)])
+	for range len(several) + r.rng.IntN(4) {
+		kinds = append(kinds, several[r.rng.IntN(len(several))])
 	}
 	if r.two {
 		kinds = slices.Insert(kinds, r.rng.IntN(len(kinds)), "pause")
 	}
 	for _, kind := range kinds {
-		if err := pause(ctx, 100*time.Millisecond+time.Duration(r.rng.ExpFloat64()*float64(500*time.Millisecond))); err != nil {
+		if err := pause(ctx, 100*time.Millisecond+r.shortly()); err != nil {
 			return err
 		}
 		if err := r.strike(ctx, kind, seats[r.rng.IntN(len(seats))]); err != nil {
@@ -207,19 +220,27 @@ func (r *round) disturb(ctx context.Context, seats []*seat) error {
 
 // strike makes one fault. It waits for a victim, which may be just starting.
 func (r *round) strike(ctx context.Context, kind string, s *seat) error {
+	if kind == "pause" {
+		r.pauses++
+		return r.pause(ctx, s)
+	}
+	r.kills[kind]++
 	switch kind {
 	case "runtime":
-		r.kills[kind]++
 		return await(ctx, "a runtime to kill", s.kill)
 	case "handler":
-		r.kills[kind]++
-		return await(ctx, "a handler to kill", func() bool { return s.killHandler(r.rng) })
+		return await(ctx, "a handler to kill", func() bool {
+			return s.killChild(r.rng, func(pid int) bool { return !isPool(pid) })
+		})
 	case "mariadb":
-		r.kills[kind]++
 		return r.killServer(ctx, s)
 	}
-	r.pauses++
-	return r.pause(ctx, s)
+	return r.strikePHP(ctx, kind, s)
+}
+
+// shortly is how long something stays dead.
+func (r *round) shortly() time.Duration {
+	return time.Duration(r.rng.ExpFloat64() * float64(500*time.Millisecond))
 }
 
 func (r *round) killServer(ctx context.Context, s *seat) error {
@@ -229,7 +250,7 @@ func (r *round) killServer(ctx context.Context, s *seat) error {
 	if r.rng.IntN(3) == 0 && s.kill() { // both at once, as when a host dies
 		r.kills["runtime"]++
 	}
-	if err := pause(ctx, time.Duration(r.rng.ExpFloat64()*float64(500*time.Millisecond))); err != nil {
+	if err := pause(ctx, r.shortly()); err != nil {
 		return err
 	}
 	return r.server.Restart()

@@ -85,11 +85,20 @@ func serveRuntime() (err error) {
 	if err := handlers.Start(ctx); err != nil {
 		return err
 	}
+	classes, stopRoutes, err := startRoutes(ctx, recorder, log)
+	if err != nil {
+		return err
+	}
+	defer stopRoutes()
+	if classes == nil {
+		classes = map[string]runtime.Class{}
+	}
+	classes[class] = runtime.Class{Executor: recorder.Executor(handlers)}
 	rt, err := runtime.New(runtime.Config{
 		Store: recorder, LeaseTime: leaseTime, Log: log,
 		// No task kills its handler here: the driver does, and often.
 		MaxCrashes: 1 << 20,
-		Classes:    map[string]runtime.Class{class: {Executor: recorder.Executor(handlers)}},
+		Classes:    classes,
 	})
 	if err != nil {
 		return err

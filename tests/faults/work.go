@@ -6,14 +6,18 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
-	"github.com/phorge-gantry/gantry/tasks/runtime"
 )
 
-// class is the taskClass of everything here.
-const class = "GantryFaultsWorker"
+// The taskClass says by which route a task is executed.
+const (
+	class        = "GantryFaultsPluginWorker"
+	poolClass    = "GantryFaultsPoolWorker"
+	conduitClass = "GantryFaultsConduitWorker"
+)
 
 // work is the data of a task. No two tasks have the same.
 type work struct {
+	class  string
 	N      int     `json:"n"`
 	Child  int     `json:"child,omitempty"` // which follow-up of N it is
 	Do     deed    `json:"do"`
@@ -47,13 +51,13 @@ const (
 	yielding = 8 * time.Second
 )
 
-// makeWork makes so many tasks, which together keep one runtime busy for about
-// draining.
-func makeWork(rng *rand.Rand, n int, now time.Time) []work {
-	mean := float64(draining.Milliseconds()) * runtime.DefaultSlots / float64(n)
+// makeWork makes so many tasks of a class, which together keep so many slots
+// busy for about draining. They are numbered after those that there are.
+func makeWork(rng *rand.Rand, class string, slots, n, after int, now time.Time) []work {
+	mean := float64(draining.Milliseconds()) * float64(slots) / float64(n)
 	all := make([]work, n)
 	for i := range all {
-		all[i] = work{N: i + 1, Do: succeed, Millis: rng.ExpFloat64() * mean}
+		all[i] = work{class: class, N: after + i + 1, Do: succeed, Millis: rng.ExpFloat64() * mean}
 		switch rng.IntN(20) {
 		case 0, 1:
 			all[i].Do = retry
@@ -75,7 +79,7 @@ func (w work) children() []work {
 	}
 	children := make([]work, followUps)
 	for i := range children {
-		children[i] = work{N: w.N, Child: i + 1, Do: succeed, Millis: w.Millis}
+		children[i] = work{class: w.class, N: w.N, Child: i + 1, Do: succeed, Millis: w.Millis}
 	}
 	return children
 }
@@ -93,5 +97,5 @@ func (w work) task() tasks.NewTask {
 	if err != nil {
 		panic(err) // numbers and words
 	}
-	return tasks.NewTask{Class: class, Data: data}
+	return tasks.NewTask{Class: w.class, Data: data}
 }
