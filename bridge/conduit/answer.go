@@ -20,8 +20,8 @@ const (
 	stateDone    = "done"    // it has an outcome
 	stateRunning = "running" // its process lives
 	stateDead    = "dead"    // its process died with it
-	stateAbsent  = "absent"  // it was not begun
-	stateRefused = "refused" // it will not be begun
+	stateAbsent  = "absent"  // it was not begun and will not be
+	stateRefused = "refused" // it was not begun, as things are
 )
 
 // receipt is what worker.execute answers for one task.

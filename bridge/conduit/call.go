@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -24,20 +23,13 @@ const notAllowed = "class-not-allowed"
 // its tasks is known.
 type call struct {
 	*Executor
-	open  []*job // whose outcomes are not known
-	began time.Time
-
-	ended   bool // its run was answered, or its connection is gone
-	refused bool // as a whole, unless an earlier copy of it was let in
-
-	// quiet is since when no receipt says running after the run has ended.
-	quiet time.Time
-
-	pause time.Duration // after the last look at the receipts
+	open    []*job        // whose outcomes are not known
+	refused bool          // as a whole, unless an earlier copy of it was let in
+	pause   time.Duration // after the last look at the receipts
 }
 
 func newCall(e *Executor, jobs []*job) *call {
-	return &call{Executor: e, open: jobs, began: time.Now()}
+	return &call{Executor: e, open: jobs}
 }
 
 // settle executes the jobs and answers each.
@@ -59,7 +51,6 @@ func (c *call) settle() {
 		case <-c.life.Done():
 			c.leave()
 		case err := <-ran:
-			c.ended = true
 			next.Reset(c.answered(found, err))
 		case <-next.C:
 			next.Reset(c.lookup(ctx))
@@ -89,7 +80,7 @@ func (c *call) answered(found receipts, err error) time.Duration {
 		if err == nil {
 			c.health.worked()
 		}
-		c.read(found, false)
+		c.read(found)
 		return 0
 	case failed.unbegun && failed.code != "":
 		// A proxy may have sent the request twice, and what was refused is the
@@ -102,6 +93,9 @@ func (c *call) answered(found receipts, err error) time.Duration {
 }
 
 // lookup asks for the receipts of the open tasks, and says when to ask again.
+// Tasks that have not begun cannot begin any more: asking closes them, even to
+// a run that still waits in the line of the web server, or is at work on
+// another of its tasks.
 func (c *call) lookup(ctx context.Context) time.Duration {
 	found, err := c.client.execute(ctx, "lookup", c.refs())
 	failed := c.note(err)
@@ -109,10 +103,8 @@ func (c *call) lookup(ctx context.Context) time.Duration {
 	c.pause = max(times.lookup, 2*c.pause)
 	switch {
 	case failed == nil:
-		c.read(found, c.settledAbsent(found))
-		if c.pause = min(c.pause, times.lookupMost); !c.quiet.IsZero() {
-			c.pause = times.settled
-		}
+		c.read(found)
+		c.pause = min(c.pause, times.lookupMost)
 		return c.pause
 	case c.refused && failed.unbegun:
 		c.release(failed)
@@ -132,31 +124,12 @@ func (c *call) note(err error) *failure {
 	return failed
 }
 
-// settledAbsent reports whether tasks whose receipts are absent cannot be begun
-// any more. They can while the run may be let in, and while it is at work on
-// another of its tasks.
-func (c *call) settledAbsent(found receipts) bool {
-	now := time.Now()
-	alive := slices.ContainsFunc(c.open, func(j *job) bool {
-		r := found[j.ref()]
-		return r == nil || r.State == stateRunning
-	})
-	switch {
-	case alive, !c.ended && now.Sub(c.began) < c.config.times.stale:
-		c.quiet = time.Time{}
-		return false
-	case c.quiet.IsZero():
-		c.quiet = now
-	}
-	return now.Sub(c.quiet) >= c.config.times.settled
-}
-
 // read answers the jobs whose receipts say how they ended.
-func (c *call) read(found receipts, absentIsFinal bool) {
+func (c *call) read(found receipts) {
 	var open []*job
 	for _, j := range c.open {
 		r := found[j.ref()]
-		if r == nil || r.State == stateRunning || r.State == stateAbsent && !absentIsFinal {
+		if r == nil || r.State == stateRunning {
 			open = append(open, j)
 			continue
 		}

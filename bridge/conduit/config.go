@@ -79,16 +79,6 @@ type times struct {
 	// the longest while PHP runs.
 	lookup, lookupMost time.Duration
 
-	// settled is how long receipts must stay absent, after the call that was to
-	// write them has ended, to be taken for absent: a request can outlive its
-	// connection in the line of a web server.
-	settled time.Duration
-
-	// stale is the age at which a request that was never answered cannot be
-	// accepted any more: twice the minute for which its timestamp holds, as the
-	// clocks may differ, and a margin.
-	stale time.Duration
-
 	// pause is the pause after the second failure in a row, pauseMost the
 	// longest, and toldMost the longest of those that the server asks for.
 	pause, pauseMost, toldMost time.Duration
@@ -106,8 +96,6 @@ var standardTimes = times{
 	silence:    time.Minute,
 	lookup:     250 * time.Millisecond,
 	lookupMost: 15 * time.Second,
-	settled:    time.Second,
-	stale:      150 * time.Second,
 	pause:      500 * time.Millisecond,
 	pauseMost:  5 * time.Second,
 	toldMost:   30 * time.Second,

@@ -18,10 +18,9 @@
 //
 //   - done: the outcome, as if the answer had come,
 //   - dead: the process died with the task,
-//   - absent, and still so after a while: the task was not begun. Once the lease
-//     is given back it cannot be, because it is begun only under the leaseOwner
-//     it was sent with. Only a request that is still on its way could begin it
-//     before that, so as long as one may be, absent proves nothing,
+//   - absent: the task was not begun, and cannot be any more under this
+//     leaseOwner. The lookup itself closes it, because the request may still be
+//     on its way,
 //   - running: look again later. PHP cannot be stopped from here, so such a
 //     lease is never released early.
 //

@@ -23,8 +23,6 @@ var quick = times{
 	silence:    time.Hour,
 	lookup:     time.Millisecond,
 	lookupMost: 5 * time.Millisecond,
-	settled:    2 * time.Millisecond,
-	stale:      time.Hour,
 	pause:      time.Millisecond,
 	pauseMost:  5 * time.Millisecond,
 	toldMost:   5 * time.Millisecond,

@@ -165,8 +165,11 @@ func (c *conduitCall) result() string {
 	}
 	var rows []string
 	for _, task := range c.tasks {
-		if c.mode == "run" {
+		switch c.mode {
+		case "run":
 			p.execute(task)
+		case "lookup":
+			p.closeReceipt(task)
 		}
 		rows = append(rows, p.receipt(task))
 	}
@@ -192,14 +195,20 @@ func (p *phorge) execute(task taskRef) {
 	}
 }
 
+// closeReceipt keeps a task that has not begun from beginning.
+func (p *phorge) closeReceipt(task taskRef) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, has := p.receipts[task]; !has {
+		p.receipts[task] = receiptRow{state: stateAbsent}
+	}
+}
+
 // receipt answers what is known of a task.
 func (p *phorge) receipt(task taskRef) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	row, has := p.receipts[task]
-	if !has {
-		row.state = stateAbsent
-	}
+	row := p.receipts[task]
 	if row.outcome == "" {
 		row.outcome = "null"
 	}

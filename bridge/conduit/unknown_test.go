@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 )
@@ -227,44 +226,29 @@ func TestACallThatHangsIsLookedUpBeside(t *testing.T) {
 	<-gone // the call was ended when all was known
 }
 
-func TestARunThatMayStillBeLetInIsNotTakenForAbsent(t *testing.T) {
+func TestARunThatIsLetInAfterItWasLookedUpBeginsNothing(t *testing.T) {
 	p := newPhorge(t)
 	e, _ := start(t, impatient(p))
 	task := p.leased()
-	letIn := make(chan struct{})
-	p.setMeddle(func(c *conduitCall, _ http.ResponseWriter) bool {
-		if c.mode == "run" {
-			<-letIn
-		}
-		return false
-	})
-	outcome := background(t.Context(), e, task)
-	eventually(t, "it is looked up several times", func() bool { return p.count("lookup") > 5 })
-	select {
-	case o := <-outcome:
-		t.Fatalf("it came to %+v while its run waits", o)
-	default:
-	}
-	close(letIn)
-	want(t, await(t, outcome), tasks.Succeeded, "")
-}
-
-func TestARunThatIsTooOldToBeLetInIsAbsent(t *testing.T) {
-	p := newPhorge(t)
-	c := impatient(p)
-	c.times.stale = 20 * time.Millisecond
-	e, _ := start(t, c)
+	letIn, answered := make(chan struct{}), make(chan struct{})
 	p.setMeddle(func(c *conduitCall, _ http.ResponseWriter) bool {
 		if c.mode != "run" {
 			return false
 		}
-		<-c.Context().Done()
+		<-letIn
+		c.result()
+		close(answered)
 		return true
 	})
-	want(t, execute(t, e, p.leased()), tasks.Released, "did not begin")
+	want(t, execute(t, e, task), tasks.Released, "did not begin")
+	close(letIn)
+	<-answered
+	if p.executed[ref(task)] != 0 {
+		t.Error("it was begun after it had been given back")
+	}
 }
 
-func TestATaskIsNotAbsentWhileItsCallIsAtWorkOnAnother(t *testing.T) {
+func TestWhatACallHasNotComeToIsGivenBackWhileItIsAtWorkOnAnother(t *testing.T) {
 	p := newPhorge(t)
 	e, _ := start(t, configured(p))
 	first, second := p.leased(), p.leased()
@@ -277,15 +261,9 @@ func TestATaskIsNotAbsentWhileItsCallIsAtWorkOnAnother(t *testing.T) {
 	})
 	one, two := &job{first, make(chan tasks.Outcome, 1)}, &job{second, make(chan tasks.Outcome, 1)}
 	e.running.Go(newCall(e, []*job{one, two}).settle)
-	eventually(t, "both are looked up several times", func() bool { return p.count("lookup") > 5 })
-	select {
-	case o := <-two.done:
-		t.Fatalf("the second came to %+v while the first runs", o)
-	default:
-	}
+	want(t, await(t, two.done), tasks.Released, "did not begin")
 	p.setReceipt(ref(first), receiptRow{state: stateDone, outcome: succeeded})
 	want(t, await(t, one.done), tasks.Succeeded, "")
-	want(t, await(t, two.done), tasks.Released, "did not begin")
 }
 
 func TestAnOutcomeThatCannotBeReadIsAFailedAttempt(t *testing.T) {

@@ -16,6 +16,11 @@ final class GantryReceipts extends Phobject {
   const STATE_ABSENT = 'absent';
 
   /**
+   * Of a receipt that only keeps an execution from beginning.
+   */
+  const LOCK_OF_NOBODY = '';
+
+  /**
    * A larger outcome is not kept. It is answered once; if that answer gets
    * lost, the execution counts as dead.
    */
@@ -154,6 +159,26 @@ final class GantryReceipts extends Phobject {
   }
 
   /**
+   * Say what is known of an execution. One that has not begun can not begin any
+   * more: the caller gives the task back, and a call that is still on its way
+   * must not run what somebody else may hold by then.
+   *
+   * @return pair<string, array|null> State, a `STATE_` constant, and outcome.
+   */
+  public function closeState(GantryTaskRequest $task) {
+    queryfx(
+      $this->database->getConnection(),
+      'INSERT IGNORE INTO %R (taskID, leaseOwner, processLock, outcome, epoch)
+        VALUES (%d, %s, %s, %s, UNIX_TIMESTAMP())',
+      GantryDatabase::getTable('receipts'),
+      $task->getID(),
+      $task->getLeaseOwner(),
+      self::LOCK_OF_NOBODY,
+      '');
+    return $this->loadState($task);
+  }
+
+  /**
    * @return pair<string, array|null> State, a `STATE_` constant, and outcome.
    */
   public function loadState(GantryTaskRequest $task) {
@@ -171,7 +196,7 @@ final class GantryReceipts extends Phobject {
       $receipt = $this->loadReceipt($task);
     }
 
-    if (!$receipt) {
+    if (!$receipt || $receipt['processLock'] === self::LOCK_OF_NOBODY) {
       return array(self::STATE_ABSENT, null);
     }
 

@@ -33,13 +33,15 @@ final class GantryTaskBatch extends Phobject {
   }
 
   /**
-   * @param list<GantryTaskRequest> $tasks Tasks to look up.
+   * @param list<GantryTaskRequest> $tasks Tasks to look up. Those that have not
+   *   begun can not begin any more.
    * @return list<array> What is known of each, in the same order.
    */
   public function lookUpTasks(array $tasks) {
     $results = array();
     foreach ($tasks as $task) {
-      $results[] = $this->newResultFromReceipt($task);
+      list($state, $outcome) = $this->receipts->closeState($task);
+      $results[] = $this->newResult($task, $state, $outcome);
     }
     return $results;
   }
@@ -129,7 +131,7 @@ final class GantryTaskBatch extends Phobject {
    */
   private function newResultOfRefusal(GantryTaskRequest $task, $code) {
     $result = $this->newResultFromReceipt($task);
-    if ($result['state'] !== GantryReceipts::STATE_ABSENT) {
+    if ($code === null || $result['state'] !== GantryReceipts::STATE_ABSENT) {
       return $result;
     }
 
