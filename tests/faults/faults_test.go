@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // TestKillsLoseAndDoubleNothing is the short form of `make faults`.
 func TestKillsLoseAndDoubleNothing(t *testing.T) {
-	o := options{rounds: 2, tasks: 1500, seed: rand.Uint64(), out: filepath.Join(t.TempDir(), "faults.json")}
+	o := options{rounds: 2, tasks: 5000, seed: rand.Uint64(), out: filepath.Join(t.TempDir(), "faults.json")}
 	r, err := run(t.Context(), o, t.Output())
 	if err != nil {
 		t.Fatal(err)

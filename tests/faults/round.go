@@ -201,7 +201,7 @@ func (r *round) disturb(ctx context.Context, seats []*seat) error {
 	}
 	several := slices.Clone(kinds)
 	r.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-	for range len(several) + r.rng.IntN(4) {
+	for range 3 + r.rng.IntN(4) {
 		kinds = append(kinds, several[r.rng.IntN(len(several))])
 	}
 	if r.two {
