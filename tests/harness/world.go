@@ -68,6 +68,8 @@ func (w *Web) Conduit(ctx context.Context, as Person, method string, params map[
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	// With the session of nobody Phorge makes up none for each call.
+	request.Header.Set("Cookie", "phsid=A/harness")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err

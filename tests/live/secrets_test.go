@@ -28,10 +28,6 @@ func TestTheKeyIsNowhereToBeSeen(t *testing.T) {
 }
 
 func (g *ground) lookForKeys(t *testing.T) {
-	cookie, err := g.PHP(t.Context(), "session.php", g.world.Alice.PHID)
-	if err != nil {
-		t.Fatal(err)
-	}
 	processes, err := pool.New(pool.Config{Command: g.PoolCommand(), Log: quiet(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -40,42 +36,10 @@ func (g *ground) lookForKeys(t *testing.T) {
 	if err := processes.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-
 	shown := map[string]string{}
 	task := g.lease(t, map[string]any{"doWork": "fail-temporary"})
-	for name, call := range map[string]signedCall{
-		"an honest call": g.newCall(t, task),
-		"a refused call": with(g.newCall(t, task), func(c *signedCall) { c.namespace = "other" }),
-		"a broken call":  with(g.newCall(t, task), func(c *signedCall) { c.body = "{" }),
-	} {
-		got, err := g.send(t.Context(), call)
-		if err != nil {
-			t.Fatal(err)
-		}
-		shown[name] = got.text
-	}
-	// A key file that cannot be taken is complained about.
-	g.configured(t, map[string]any{"gantry.keys": map[string]string{"a key": g.keys[0].Secret}}, func() {
-		got, err := g.send(t.Context(), g.newCall(t, task))
-		if err != nil || got.Code != "ERR-GANTRY-SETUP" {
-			t.Errorf("a map of keys that is none was answered with %s, %v", got.text, err)
-		}
-		shown["a call where the keys are unusable"] = got.text
-	})
-	pages := 0
-	for _, path := range []string{
-		"/config/", "/config/edit/gantry.keys/", "/config/edit/gantry.key-file/", "/config/settings/", "/config/settings/advanced/",
-		"/config/issue/", "/daemon/", "/daemon/task/" + itoa(task.ID) + "/", "/conduit/method/worker.execute/", "/conduit/log/",
-	} {
-		status, text := g.page(t, path, cookie)
-		if status == http.StatusOK {
-			pages++
-		}
-		shown[path] = text
-	}
-	if pages < 7 || !strings.Contains(shown["/config/edit/gantry.keys/"], "gantry.keys") {
-		t.Errorf("%d pages were shown, and of the option for the keys:\n%.2000s", pages, shown["/config/edit/gantry.keys/"])
-	}
+	g.showAnswers(t, task, shown)
+	g.showPages(t, task, shown)
 	if shown["logs"], err = g.web.Logs(); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +64,50 @@ func (g *ground) lookForKeys(t *testing.T) {
 				t.Errorf("the key %q is shown in %s", key.ID, where)
 			}
 		}
+	}
+}
+
+// showAnswers makes calls of every kind.
+func (g *ground) showAnswers(t *testing.T, task leased, shown map[string]string) {
+	for name, call := range map[string]signedCall{
+		"an honest call": g.newCall(t, task),
+		"a refused call": with(g.newCall(t, task), func(c *signedCall) { c.namespace = "other" }),
+		"a broken call":  with(g.newCall(t, task), func(c *signedCall) { c.body = "{" }),
+	} {
+		got, err := g.send(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown[name] = got.text
+	}
+	g.configured(t, map[string]any{"gantry.keys": map[string]string{"a key": g.keys[0].Secret}}, func() {
+		got, err := g.send(t.Context(), g.newCall(t, task))
+		if err != nil || got.Code != "ERR-GANTRY-SETUP" {
+			t.Errorf("keys that are unusable were answered with %s, %v", got.text, err)
+		}
+		shown["a call where the keys are unusable"] = got.text
+	})
+}
+
+// showPages reads what an administrator sees.
+func (g *ground) showPages(t *testing.T, task leased, shown map[string]string) {
+	session, err := g.PHP(t.Context(), "session.php", g.world.Alice.PHID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := 0
+	for _, path := range []string{
+		"/config/", "/config/edit/gantry.keys/", "/config/edit/gantry.key-file/", "/config/settings/", "/config/settings/advanced/",
+		"/config/issue/", "/daemon/", "/daemon/task/" + itoa(task.ID) + "/", "/conduit/method/worker.execute/", "/conduit/log/",
+	} {
+		status, text := g.page(t, path, session)
+		if status == http.StatusOK {
+			pages++
+		}
+		shown[path] = text
+	}
+	if option := shown["/config/edit/gantry.keys/"]; pages < 7 || !strings.Contains(option, "gantry.keys") {
+		t.Errorf("%d pages were shown, and of the option for the keys:\n%.2000s", pages, option)
 	}
 }
 
