@@ -18,6 +18,7 @@ final class GantryTaskBatch extends Phobject {
   private $receipts;
   private $engine;
   private $allowedClasses;
+  private $isOver = false;
 
   /**
    * @param list<string> $allowed_classes Classes that may be run.
@@ -56,6 +57,10 @@ final class GantryTaskBatch extends Phobject {
     $finished = null;
 
     foreach ($tasks as $key => $task) {
+      if ($this->isOver) {
+        break;
+      }
+
       if (!$this->isAllowed($task)) {
         $refusals[$key] = self::REFUSED_CLASS;
         continue;
@@ -109,7 +114,13 @@ final class GantryTaskBatch extends Phobject {
     $task = GantryTaskEngine::newTask($row, $row['_taskData'])
       ->setServerTime($row['_serverTime']);
     $outcome = $this->engine->executeTask($task);
-    GantryTaskRemains::clear($output_level);
+    try {
+      GantryTaskRemains::clear($output_level);
+    } catch (Throwable $ex) {
+      // What can not be cleared away goes with the request.
+      phlog($ex);
+      $this->isOver = true;
+    }
 
     return $outcome->toDictionary();
   }

@@ -9,12 +9,6 @@
  */
 final class GantryTaskEngine extends Phobject {
 
-  /**
-   * Bytes of follow-ups that an outcome carries. More of them are queued by
-   * the worker itself, as workers do that flush early.
-   */
-  const MAXIMUM_FOLLOW_UPS = 1000000;
-
   private $reasons;
 
   public function __construct() {
@@ -72,7 +66,7 @@ final class GantryTaskEngine extends Phobject {
       }
 
       $start = microtime(true);
-      $worker->executeTask();
+      $this->doWork($worker);
       $outcome = GantryTaskOutcome::newSucceeded();
     } catch (PhabricatorWorkerPermanentFailureException $ex) {
       $outcome = GantryTaskOutcome::newFailed(
@@ -97,6 +91,22 @@ final class GantryTaskEngine extends Phobject {
     }
 
     return $outcome;
+  }
+
+  /**
+   * A process that the work has forked, and that comes back from it, would
+   * answer a second time, and then take tasks from the same pipe and speak to
+   * MySQL on the same connections. Any other end than this one would close them.
+   */
+  private function doWork(PhabricatorWorker $worker) {
+    $pid = getmypid();
+    try {
+      $worker->executeTask();
+    } finally {
+      if (getmypid() !== $pid) {
+        posix_kill(getmypid(), SIGKILL);
+      }
+    }
   }
 
   private function newOutcomeOfFailure(
@@ -153,94 +163,26 @@ final class GantryTaskEngine extends Phobject {
     return GantryTaskOutcome::newRetry($wait, $category, $reason);
   }
 
-
-/* -(  Follow-ups  )--------------------------------------------------------- */
-
-
-  /**
-   * A taskmaster flushes the queue when the task is already archived. If one
-   * of the follow-ups can not be queued, those before it are there, that one
-   * and those behind it are lost, and the daemon dies.
-   */
   private function attachFollowUps(
     PhabricatorWorkerActiveTask $task,
     PhabricatorWorker $worker,
     GantryTaskOutcome $outcome) {
 
-    $defaults = array(
-      'priority' => (int)$task->getPriority(),
-    );
+    $follow_ups = GantryFollowUps::newFromWorker($worker, $task);
+    $outcome->setFollowUps($follow_ups->getFollowUps());
 
-    $follow_ups = array();
-    try {
-      foreach ($this->getQueuedTasks($worker) as $spec) {
-        $follow_ups[] = $this->newFollowUp($spec, $defaults);
-      }
-
-      if (strlen(phutil_json_encode($follow_ups)) > self::MAXIMUM_FOLLOW_UPS) {
-        $follow_ups = array();
-        $worker->flushTaskQueue($defaults);
-      }
-    } catch (Throwable $ex) {
+    // It kills a taskmaster.
+    $problem = $follow_ups->getProblem();
+    if ($problem) {
+      $lost = new Exception(
+        pht(
+          'The task has succeeded, but one of its follow-ups can not be '.
+          'queued, and is lost with all behind it.'),
+        0,
+        $problem);
       $outcome->setUncaught(true);
-      $outcome->setReason($this->reasons->logThrowable($task, $ex));
+      $outcome->setReason($this->reasons->logThrowable($task, $lost));
     }
-
-    $outcome->setFollowUps($follow_ups);
-  }
-
-  /**
-   * The queue is protected, and final; a closure in the scope of the class
-   * reads it in a Phorge nobody patched.
-   */
-  private function getQueuedTasks(PhabricatorWorker $worker) {
-    $read = function() {
-      return $this->getQueuedTasks();
-    };
-    return call_user_func(
-      Closure::bind($read, $worker, PhabricatorWorker::class));
-  }
-
-  /**
-   * Follows @{method:PhabricatorWorker::scheduleTask}, with the default that
-   * @{class:PhabricatorWorkerActiveTask} gives it: the priority of the task. An
-   * explicit `null` is not that default.
-   */
-  private function newFollowUp(array $spec, array $defaults) {
-    list($class, $data, $options) = $spec;
-    $options = $options + $defaults;
-
-    PhutilTypeSpec::checkMap(
-      $options,
-      array(
-        'priority' => 'optional int|null',
-        'objectPHID' => 'optional string|null',
-        'containerPHID' => 'optional string|null',
-        'delayUntil' => 'optional int|null',
-      ));
-
-    $follow_up = array(
-      'taskClass' => (string)$class,
-      'data' => phutil_json_encode($data),
-      'priority' => coalesce(
-        $options['priority'],
-        PhabricatorWorker::PRIORITY_DEFAULT),
-      'objectPHID' => idx($options, 'objectPHID'),
-      'containerPHID' => idx($options, 'containerPHID'),
-      'delayUntil' => nonempty(idx($options, 'delayUntil'), null),
-    );
-
-    foreach ($follow_up as $key => $value) {
-      if (is_string($value) && !phutil_is_utf8($value)) {
-        throw new Exception(
-          pht(
-            'The "%s" of a follow-up of class "%s" is not UTF-8.',
-            $key,
-            phutil_utf8ize((string)$class)));
-      }
-    }
-
-    return $follow_up;
   }
 
 }

@@ -8,22 +8,27 @@
 final class GantryTaskRemains extends Phobject {
 
   /**
+   * Each step is taken whatever becomes of the others.
+   *
    * @param int $output_level Buffers of output that are not the task's.
    * @return bool Whether something was left that casts doubt on the process.
+   * @throws Throwable Something is still there: a lock, perhaps. No transaction
+   *   is, but the next task does not belong into this process.
    */
   public static function clear($output_level = 0) {
+    // A class that does not load leaves libphutil with most errors turned off.
+    error_reporting(E_ALL);
+    PhabricatorWorker::setRunAllTasksInProcess(false);
     try {
-      // A class that does not load leaves libphutil with most errors turned
-      // off.
-      error_reporting(E_ALL);
-      PhabricatorWorker::setRunAllTasksInProcess(false);
       self::flushOutput($output_level);
-      PhutilLock::unlockAll();
-      return self::closeTransactions();
-    } catch (Throwable $ex) {
-      phlog($ex);
-      return true;
+    } finally {
+      try {
+        PhutilLock::unlockAll();
+      } finally {
+        $is_clean = self::closeTransactions();
+      }
     }
+    return !$is_clean;
   }
 
   private static function flushOutput($output_level) {
@@ -44,18 +49,7 @@ final class GantryTaskRemains extends Phobject {
 
     $is_clean = true;
     foreach ($connections as $connection) {
-      while ($connection->isInsideTransaction()) {
-        $is_clean = false;
-        $connection->killTransaction();
-      }
-      while ($connection->isReadLocking()) {
-        $is_clean = false;
-        $connection->endReadLocking();
-      }
-      while ($connection->isWriteLocking()) {
-        $is_clean = false;
-        $connection->endWriteLocking();
-      }
+      $is_clean = self::closeTransaction($connection) && $is_clean;
     }
 
     if (!$is_clean) {
@@ -65,7 +59,32 @@ final class GantryTaskRemains extends Phobject {
           'The task left a transaction or a row lock open. It was rolled back.'));
     }
 
-    return !$is_clean;
+    return $is_clean;
+  }
+
+  private static function closeTransaction(
+    AphrontDatabaseConnection $connection) {
+
+    $is_clean = true;
+    while ($connection->isInsideTransaction()) {
+      $is_clean = false;
+      try {
+        $connection->killTransaction();
+      } catch (Throwable $ex) {
+        // A lost connection can not go back to a savepoint. The server has
+        // rolled back what it held.
+        phlog($ex);
+      }
+    }
+    while ($connection->isReadLocking()) {
+      $is_clean = false;
+      $connection->endReadLocking();
+    }
+    while ($connection->isWriteLocking()) {
+      $is_clean = false;
+      $connection->endWriteLocking();
+    }
+    return $is_clean;
   }
 
 }

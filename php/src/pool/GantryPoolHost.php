@@ -14,7 +14,7 @@ final class GantryPoolHost extends Phobject {
   private $channel;
   private $engine;
   private $lifetime;
-  private $isInterrupted = false;
+  private $isOver = false;
   private $isEndKnown = false;
 
   public function __construct(GantryPoolChannel $channel) {
@@ -28,7 +28,7 @@ final class GantryPoolHost extends Phobject {
     $this->channel->writeFrame($this->newReadyFrame());
     GantryTaskRemains::clear();
 
-    while (!$this->isInterrupted) {
+    while (!$this->isOver) {
       if ($this->channel->waitForFrame(1)) {
         $frame = $this->channel->readFrame();
         if (!$frame) {
@@ -60,7 +60,7 @@ final class GantryPoolHost extends Phobject {
    * @{class:PhutilSignalRouter}, which exits at once.
    */
   public function onGracefulSignal($signo) {
-    $this->isInterrupted = true;
+    $this->isOver = true;
   }
 
   private function executeRequest(array $frame) {
@@ -72,9 +72,7 @@ final class GantryPoolHost extends Phobject {
       function($seconds) use ($request) {
         $this->awaitLease($request, $seconds);
       });
-    $this->lifetime->countTask(
-      $outcome->getUncaught(),
-      GantryTaskRemains::clear());
+    $this->lifetime->countTask($outcome->getUncaught(), $this->clearRemains());
 
     $end = $this->lifetime->getEnd();
     $this->isEndKnown = ($end !== '');
@@ -86,6 +84,19 @@ final class GantryPoolHost extends Phobject {
       'leaving' => $end,
       'memory' => memory_get_usage(true),
     );
+  }
+
+  /**
+   * What can not be cleared away goes with the process.
+   */
+  private function clearRemains() {
+    try {
+      return GantryTaskRemains::clear();
+    } catch (Throwable $ex) {
+      phlog($ex);
+      $this->isOver = true;
+      return true;
+    }
   }
 
   /**
