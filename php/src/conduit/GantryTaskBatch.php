@@ -70,6 +70,11 @@ final class GantryTaskBatch extends Phobject {
       $finished = null;
 
       if ($claim === GantryReceipts::CLAIM_MADE) {
+        if ($results) {
+          // What the task before has cached. This looks for garbage, too,
+          // which takes as long as a small task.
+          PhabricatorCaches::destroyRequestCache();
+        }
         $outcome = $this->executeTask($row);
         $finished = array($task, phutil_json_encode($outcome));
         $results[$key] = $this->newResult(
@@ -110,7 +115,6 @@ final class GantryTaskBatch extends Phobject {
   private function executeTask(array $row) {
     $output_level = ob_get_level();
 
-    PhabricatorCaches::destroyRequestCache();
     $task = GantryTaskEngine::newTask($row, $row['_taskData'])
       ->setServerTime($row['_serverTime']);
     $outcome = $this->engine->executeTask($task);
