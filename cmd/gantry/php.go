@@ -18,9 +18,10 @@ type phpRoute struct {
 	why  string // nothing does
 
 	tasks.Executor
-	limit *runtime.Limit
-	state func() phpState
-	close func() error
+	classes func() []string // those that it names; nil: it takes all alike
+	limit   *runtime.Limit
+	state   func() phpState
+	close   func() error
 }
 
 // phpState is how the route is now.
@@ -117,7 +118,7 @@ func startConduit(ctx context.Context, c *config, log zerolog.Logger) (*phpRoute
 		return nil, errors.Join(err, e.Close())
 	}
 	return &phpRoute{
-		name: "conduit", Executor: e, limit: &runtime.Limit{Slots: e.Slots}, close: e.Close,
+		name: "conduit", Executor: e, classes: e.Classes, limit: &runtime.Limit{Slots: e.Slots}, close: e.Close,
 		state: func() phpState {
 			s := e.State()
 			return phpState{ready: s.Ready, problem: s.Problem, all: s}

@@ -102,7 +102,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	}
 	classes, others := classesToRun(c, h, php, log)
 	rt, err := runtime.New(runtime.Config{
-		Store: s, Classes: classes, Others: others,
+		Store: s, Classes: classes, Others: others, OtherClasses: php.classes,
 		Slots: c.Slots, LeaseTime: c.Lease, IdlePoll: c.IdlePoll,
 		DrainTimeout: c.DrainTimeout, MaxCrashes: c.MaxCrashes, Log: log,
 	})

@@ -24,7 +24,7 @@ type book struct {
 	byName  map[string]*class
 
 	configured int    // how many of the classes
-	others     *class // stands for those that were not met; nil: they are left alone
+	others     *class // nameless, stands for those that were not met; nil: they are left alone
 
 	leased   uint64  // tasks so far, which numbers them
 	outcomes []*held // ended, not yet taken by a settler
@@ -56,8 +56,7 @@ func (s signal) raise() {
 	}
 }
 
-// newBook answers an empty book that knows the classes which were met before.
-func newBook(c Config, met []string) *book {
+func newBook(c Config) *book {
 	b := &book{
 		held:    map[*held]struct{}{},
 		byName:  map[string]*class{},
@@ -77,9 +76,6 @@ func newBook(c Config, met []string) *book {
 	b.configured = len(b.classes)
 	if c.Others != nil {
 		b.others = &class{Class: *c.Others, group: b.groupOf(c.Others.Limit)}
-		for _, name := range met {
-			b.meet(name)
-		}
 	}
 	return b
 }

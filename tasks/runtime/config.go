@@ -30,11 +30,20 @@ type Config struct {
 	// Classes are the classes that can run here, by their exact spelling.
 	Classes map[string]Class
 
-	// Others says how each class runs that Classes does not name. Whether its
-	// executor is ready for such a class is asked once a task of it has been
-	// leased; until then its tasks are worth a try. Nil means that they are
-	// never leased; then Classes names at least one.
+	// Others says how each class runs that Classes does not name. Nil means
+	// that they are never leased; then Classes names at least one.
+	//
+	// No task is leased to learn that it cannot run here. So those of whatever
+	// class are leased only while the executor is ready for the class "", which
+	// no task has: one that takes every class is, or is not, ready for all of
+	// them alike, and one that takes some of them never is.
 	Others *Class
+
+	// OtherClasses answers classes that run as Others and are leased by name,
+	// each while the executor is ready for it. It is asked before each lease
+	// call, may answer something else every time, and does not block. Nil means
+	// that there are none.
+	OtherClasses func() []string
 
 	// Slots is the number of tasks that run at the same time, without those of
 	// classes that have a Limit. 0 means DefaultSlots.
@@ -105,6 +114,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if len(c.Classes) == 0 && c.Others == nil {
 		return c, errors.New("runtime: no class is configured, so nothing would be leased; name at least one")
+	}
+	if c.OtherClasses != nil && c.Others == nil {
+		return c, errors.New("runtime: OtherClasses is set and Others is not, so nothing says how those classes run")
 	}
 	c.Slots = orDefault(c.Slots, DefaultSlots)
 	c.LeaseTime = orDefault(c.LeaseTime, DefaultLeaseTime)

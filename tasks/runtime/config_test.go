@@ -21,6 +21,7 @@ func TestBadConfigurationsAreRefusedByName(t *testing.T) {
 		{Config{Store: store, Classes: good, LeaseTime: time.Millisecond}, "LeaseTime is 1ms"},
 		{Config{Store: store, Classes: map[string]Class{"A": {}}}, `class "A": it has no executor`},
 		{Config{Store: store, Classes: map[string]Class{"A": {Executor: &worker{}, Deadline: -1}}}, "Deadline is -1ns"},
+		{Config{Store: store, Classes: good, OtherClasses: func() []string { return nil }}, "OtherClasses is set and Others is not"},
 		{Config{Store: store, Others: &Class{}}, "the other classes: it has no executor"},
 		{Config{Store: store, Others: &Class{Executor: &worker{}, Limit: &Limit{}}}, "its limit does not say how many slots"},
 	} {

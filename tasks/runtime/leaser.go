@@ -67,6 +67,7 @@ func (l *loop) leaseMore() (total int, err error) {
 
 // lease asks once for each group.
 func (l *loop) lease() (total int, err error) {
+	l.meetNamed()
 	for _, g := range l.book.groups {
 		n, err := l.leaseFor(g)
 		total += n
@@ -125,7 +126,8 @@ func (l *loop) ask(g *group) (int, error) {
 }
 
 // lookWhoIsReady notes which classes of a group can run and logs which of them
-// changed: one line, because what runs them all may be gone.
+// changed, as far as they have names: one line, because what runs them all may
+// be gone.
 func (l *loop) lookWhoIsReady(g *group) {
 	var gone, back []string
 	for _, c := range l.book.classes { // without the lock: only the leaser changes it
@@ -140,6 +142,9 @@ func (l *loop) lookWhoIsReady(g *group) {
 			back = append(back, c.name)
 		}
 		c.ready = ready
+	}
+	if others := l.book.others; others != nil && others.group == g {
+		others.ready = others.canRun()
 	}
 	if gone != nil {
 		l.Log.Warn().Strs("taskClasses", gone).Msg("classes cannot run here now; their tasks stay in the queue")

@@ -91,7 +91,7 @@ func (b *book) want(g *group, now time.Time) (req tasks.LeaseRequest, hungry boo
 			req.Classes[c.name] = tasks.ClassRequest{} // or it would be one of the others
 		}
 	}
-	if b.others != nil && b.others.group == g {
+	if b.others != nil && b.others.group == g && b.others.ready {
 		req.Others = b.others.request(min(b.others.Slots, g.slots))
 		hungry = hungry || !b.others.drained
 	}

@@ -46,16 +46,11 @@ type loop struct {
 	stop func() error
 }
 
-// newLoop answers a running loop without a leaser. It knows the classes that an
-// earlier one has met, if there was one.
-func newLoop(c Config, wake signal, before *loop) *loop {
-	var met []string
-	if before != nil {
-		met = before.book.met()
-	}
+// newLoop answers a running loop without a leaser.
+func newLoop(c Config, wake signal) *loop {
 	l := &loop{
 		Config:      c,
-		book:        newBook(c, met),
+		book:        newBook(c),
 		wake:        wake,
 		leasing:     &health{call: "lease tasks", log: c.Log},
 		renewing:    &health{call: "renew leases", log: c.Log},
@@ -121,7 +116,7 @@ func (l *loop) stopNow() error {
 // ready answers nil, or why the loop cannot lease and settle now.
 func (l *loop) ready() error {
 	problems := []error{l.leasing.problem(), l.renewing.problem(), l.settling.problem(), l.book.problem(time.Now())}
-	if !slices.ContainsFunc(l.book.anything(), (*class).canRun) && !l.book.mayMeet() {
+	if !slices.ContainsFunc(l.book.anything(), (*class).canRun) && !l.book.takesAny() {
 		problems = append(problems, errors.New("no class can run here now"))
 	}
 	if err := errors.Join(problems...); err != nil {

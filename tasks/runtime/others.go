@@ -2,12 +2,22 @@ package runtime
 
 import "slices"
 
-// maxMet bounds the classes that are remembered because a task of them came
-// through Config.Others. What is remembered of one is how quickly its tasks
-// come and go, and whether it can run: it is learned again with its next task.
+// maxMet bounds the classes that are remembered without being configured. What
+// is remembered of one is how quickly its tasks come and go, which is learned
+// again with its next task.
 const maxMet = 1000
 
-// classOf answers the class of a leased task, which is met if it was not before.
+// meetNamed meets the classes of Config.OtherClasses. Only the leaser calls it.
+func (l *loop) meetNamed() {
+	if l.OtherClasses == nil {
+		return
+	}
+	for _, name := range l.OtherClasses() {
+		l.book.classOf(name)
+	}
+}
+
+// classOf answers a class by its name; it is met if it was not before.
 // Only the leaser calls it, who is the only one to change the classes.
 func (b *book) classOf(name string) *class {
 	if c := b.byName[name]; c != nil {
@@ -43,16 +53,6 @@ func (b *book) forget() {
 	b.classes = kept
 }
 
-// met answers the names of the classes that were met.
-func (b *book) met() (names []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range b.classes[b.configured:] {
-		names = append(names, c.name)
-	}
-	return names
-}
-
 // anything answers every class that is known.
 func (b *book) anything() []*class {
 	b.mu.Lock()
@@ -60,10 +60,12 @@ func (b *book) anything() []*class {
 	return slices.Clone(b.classes)
 }
 
-// mayMeet reports whether a class that was not met yet would be leased: whether
-// it can run turns out with its first task.
-func (b *book) mayMeet() bool {
+// takesAny reports whether a task would be leased of whatever class.
+func (b *book) takesAny() bool {
+	if b.others == nil || !b.others.canRun() {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.others != nil && b.others.group.slots > 0 && len(b.classes) == b.configured
+	return b.others.group.slots > 0
 }

@@ -85,7 +85,7 @@ func (r *Runtime) begin(next lifecycle) (*loop, error) {
 		return nil, errors.New("runtime: it was closed; make a new one")
 	}
 	r.state = next
-	r.loop = newLoop(r.config, r.wake, r.loop)
+	r.loop = newLoop(r.config, r.wake)
 	r.loop.leasers.Add(1)
 	return r.loop, nil
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // executors start each route and answer its executor, which ends with the test.
-var executors = map[string]func(t *testing.T, g *ground) tasks.Executor{
-	"pool": func(t *testing.T, g *ground) tasks.Executor {
+var executors = map[string]func(t *testing.T, g *ground) php{
+	"pool": func(t *testing.T, g *ground) php {
 		processes, err := pool.New(pool.Config{Command: g.PoolCommand(), Namespace: g.Namespace(), Log: quiet(t)})
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +28,7 @@ var executors = map[string]func(t *testing.T, g *ground) tasks.Executor{
 		}
 		return processes
 	},
-	"conduit": func(t *testing.T, g *ground) tasks.Executor { return g.executor(t, conduit.Config{}) },
+	"conduit": func(t *testing.T, g *ground) php { return g.executor(t, conduit.Config{}) },
 }
 
 // executor starts bridge/conduit under the first key.

@@ -109,12 +109,12 @@ func drainConduit(t *testing.T, g *ground) map[int64]string {
 
 // drainOneByOne passes through a runtime with one slot until nothing is due,
 // and answers the reasons of the failures.
-func drainOneByOne(t *testing.T, g *ground, e tasks.Executor) map[int64]string {
+func drainOneByOne(t *testing.T, g *ground, e php) map[int64]string {
 	t.Helper()
 	reasons := &reasons{Executor: e, failed: map[int64]string{}}
 	rt, err := runtime.New(runtime.Config{
 		Store: openStore(t, g.Phorge), Slots: 1, Log: quiet(t),
-		Others: &runtime.Class{Executor: reasons, Route: "pool"},
+		Others: &runtime.Class{Executor: reasons, Route: "pool"}, OtherClasses: e.Classes,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -130,6 +130,12 @@ func drainOneByOne(t *testing.T, g *ground, e tasks.Executor) map[int64]string {
 }
 
 func quiet(t *testing.T) zerolog.Logger { return zerolog.New(t.Output()).Level(zerolog.WarnLevel) }
+
+// php is an executor that runs classes in PHP.
+type php interface {
+	tasks.Executor
+	Classes() []string
+}
 
 // reasons remembers what an executor says of tasks that failed.
 type reasons struct {
