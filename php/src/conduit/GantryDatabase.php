@@ -64,10 +64,17 @@ final class GantryDatabase extends Phobject {
     $conn = $this->getConnection();
 
     // The connection is idle for as long as a task runs.
-    queryfx($conn, 'SET SESSION wait_timeout = %d', 2147483);
-
-    $row = queryfx_one($conn, 'SELECT GET_LOCK(%s, 0) held', $lock);
-    if (!$row['held']) {
+    $results = $this->queryInOneTrip(
+      array(
+        qsprintf($conn, 'SET SESSION wait_timeout = %d', 2147483),
+        qsprintf($conn, 'SELECT GET_LOCK(%s, 0) held', $lock),
+      ));
+    foreach ($results as $result) {
+      if ($result instanceof Exception) {
+        throw $result;
+      }
+    }
+    if (!$results[1][0]['held']) {
       throw new Exception(pht('The lock "%s" can not be taken.', $lock));
     }
 
@@ -98,6 +105,33 @@ final class GantryDatabase extends Phobject {
 
     return $epoch > $row['started']
         || GantryProcessIdentity::isGone(idx(explode(':', $lock), 1, ''));
+  }
+
+  /**
+   * Send queries together, and wait for the server once.
+   *
+   * @param list<PhutilQueryString> $queries
+   * @return list<wild> For each query its rows, or the number of rows that it
+   *   changed, or why it failed.
+   */
+  public function queryInOneTrip(array $queries) {
+    $conn = $this->getConnection();
+
+    $raw = array();
+    foreach ($queries as $query) {
+      $raw[] = $query->getUnmaskedString();
+    }
+    $results = $conn->executeRawQueries($raw);
+
+    foreach ($results as $result) {
+      if ($result instanceof AphrontConnectionLostQueryException) {
+        // Phorge does this for queries that are sent alone.
+        $conn->forgetAllLocks();
+        $conn->close();
+        throw $result;
+      }
+    }
+    return $results;
   }
 
   /**

@@ -75,72 +75,60 @@ final class GantryReceipts extends Phobject {
       $task->getLeaseOwner());
   }
 
+  /**
+   * What is run is what the row says, never what the caller says. The lease is
+   * checked in the statement that writes the receipt: whatever happened to the
+   * row before is seen, and whoever comes later finds the receipt. It compares
+   * bytes, because texts are equal without regard to spaces at the end.
+   */
   private function claim($conn, GantryTaskRequest $task) {
-    $row = $this->loadRow($conn, $task);
-    $claim = $row
-      ? $this->insertReceipt($conn, $task)
-      : self::CLAIM_REFUSED;
-    return array($claim, $row);
-  }
-
-  /**
-   * What is run is what the row says, never what the caller says.
-   */
-  private function loadRow($conn, GantryTaskRequest $task) {
     if (!$task->isHeldBySomebody()) {
-      return null;
+      return array(self::CLAIM_REFUSED, null);
     }
 
-    $row = queryfx_one(
-      $conn,
-      'SELECT task.*, taskdata.data _taskData, UNIX_TIMESTAMP() _serverTime
-        FROM %R task LEFT JOIN %R taskdata ON taskdata.id = task.dataID
-        WHERE task.id = %d AND task.leaseOwner = %s',
-      new PhabricatorWorkerActiveTask(),
-      new PhabricatorWorkerTaskData(),
-      $task->getID(),
-      $task->getLeaseOwner());
-
-    // MySQL compares without regard to spaces at the end.
-    $is_same = $row
-            && $row['taskClass'] === $task->getTaskClass()
-            && $row['leaseOwner'] === $task->getLeaseOwner();
-
-    return $is_same ? $row : null;
-  }
-
-  /**
-   * The lease is checked in the statement that writes the receipt: whatever
-   * happened to the row before is seen, and whoever comes later finds the
-   * receipt.
-   */
-  private function insertReceipt($conn, GantryTaskRequest $task) {
     $lock = $this->database->holdProcessLock();
+    $table = new PhabricatorWorkerActiveTask();
+    list($rows, $claimed) = $this->database->queryInOneTrip(
+      array(
+        qsprintf(
+          $conn,
+          'SELECT task.*, taskdata.data _taskData, UNIX_TIMESTAMP() _serverTime
+            FROM %R task LEFT JOIN %R taskdata ON taskdata.id = task.dataID
+            WHERE task.id = %d AND task.leaseOwner = %s',
+          $table,
+          new PhabricatorWorkerTaskData(),
+          $task->getID(),
+          $task->getLeaseOwner()),
+        qsprintf(
+          $conn,
+          'INSERT INTO %R (taskID, leaseOwner, processLock, outcome, epoch)
+            SELECT id, leaseOwner, %s, NULL, UNIX_TIMESTAMP() FROM %R
+            WHERE id = %d
+              AND CAST(taskClass AS BINARY) = %s
+              AND CAST(leaseOwner AS BINARY) = %s
+              AND leaseExpires > UNIX_TIMESTAMP()',
+          GantryDatabase::getTable('receipts'),
+          $lock,
+          $table,
+          $task->getID(),
+          $task->getTaskClass(),
+          $task->getLeaseOwner()),
+      ));
 
-    try {
-      queryfx(
-        $conn,
-        'INSERT INTO %R (taskID, leaseOwner, processLock, outcome, epoch)
-          SELECT id, leaseOwner, %s, NULL, UNIX_TIMESTAMP() FROM %R
-          WHERE id = %d
-            AND taskClass = %s
-            AND leaseOwner = %s
-            AND leaseExpires > UNIX_TIMESTAMP()',
-        GantryDatabase::getTable('receipts'),
-        $lock,
-        new PhabricatorWorkerActiveTask(),
-        $task->getID(),
-        $task->getTaskClass(),
-        $task->getLeaseOwner());
-    } catch (AphrontDuplicateKeyQueryException $ex) {
-      return $this->isClaimedBy($conn, $task, $lock)
-        ? self::CLAIM_MADE
-        : self::CLAIM_EXISTS;
+    foreach (array($rows, $claimed) as $result) {
+      if ($result instanceof AphrontDuplicateKeyQueryException) {
+        $claimed = $this->isClaimedBy($conn, $task, $lock);
+        if (!$claimed) {
+          return array(self::CLAIM_EXISTS, null);
+        }
+      } else if ($result instanceof Exception) {
+        throw $result;
+      }
     }
 
-    return $conn->getAffectedRows()
-      ? self::CLAIM_MADE
-      : self::CLAIM_REFUSED;
+    return $claimed
+      ? array(self::CLAIM_MADE, head($rows))
+      : array(self::CLAIM_REFUSED, null);
   }
 
   /**
