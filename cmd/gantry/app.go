@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ type store interface {
 	tasks.Operator
 	Attempts(ctx context.Context, task int64, limit int) ([]tasks.Attempt, error)
 	Gantry() error // why Gantry's own tables cannot be used, nil when they can
+	MissingStorage(ctx context.Context, files fs.FS) ([]string, error)
 	Close() error
 }
 

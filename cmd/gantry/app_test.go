@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +33,8 @@ type memory struct{ *storetest.Memory }
 func (memory) Close() error { return nil }
 
 func (memory) Gantry() error { return nil }
+
+func (memory) MissingStorage(context.Context, fs.FS) ([]string, error) { return nil, nil }
 
 // Attempts answers those of task 4: the model keeps none.
 func (memory) Attempts(_ context.Context, task int64, limit int) ([]tasks.Attempt, error) {

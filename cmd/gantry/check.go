@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/phorge-gantry/gantry/php"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
 	"github.com/spf13/cobra"
 )
@@ -159,18 +160,29 @@ func (a *app) checkStore(ctx context.Context, c *config, php phpFound, taken map
 		return []finding{{problem, "store", err.Error()}}
 	}
 	findings := []finding{{ok, "store", "it opens; tasks of " + plural(len(stats.Classes), "class", "classes") + " are queued"}}
-	if err := s.Gantry(); err != nil {
-		findings = append(findings, finding{warning, "storage", err.Error()})
-	} else {
-		findings = append(findings, finding{ok, "storage", "Gantry's own tables are there"})
-	}
-	findings = append(findings, checkSite(c)...)
+	findings = append(append(findings, checkStorage(ctx, s)), checkSite(c)...)
 	for _, class := range stats.Classes {
 		if f, found := php.judgeClass(class.Class); found && !taken[class.Class] {
 			findings = append(findings, f)
 		}
 	}
 	return findings
+}
+
+// checkStorage looks at Gantry's own tables.
+func checkStorage(ctx context.Context, s store) finding {
+	if err := s.Gantry(); err != nil {
+		return finding{warning, "storage", err.Error()}
+	}
+	missing, err := s.MissingStorage(ctx, php.SQL)
+	switch {
+	case err != nil:
+		return finding{warning, "storage", err.Error()}
+	case missing != nil:
+		return finding{warning, "storage", "not all of Gantry's own tables are there, or this user has no right to them: " +
+			strings.Join(missing, ", ") + "; create what is missing with `gantry storage upgrade`"}
+	}
+	return finding{ok, "storage", "Gantry's own tables are there"}
 }
 
 // checkSite looks at what the configuration of the Phorge makes impossible.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -119,6 +120,24 @@ func TestCheckTellsOfATornStorage(t *testing.T) {
 	torn := phorgeDir(t, `{"cluster.databases":[{"host":"a","role":"master","partition":["worker"]},{"host":"b","role":"master","partition":["default"]}]}`)
 	got := command(t, newMemory(), "", "config", "check", "--phorge="+torn)
 	if want := "problem  storage: cluster.databases puts the applications worker and gantry on different masters"; got.code != exitFailed || !strings.Contains(got.out, want) {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
+// torn is a queue beside which this table of Gantry's own is missing.
+type torn struct {
+	memory
+	table string
+}
+
+func (s torn) MissingStorage(context.Context, fs.FS) ([]string, error) {
+	return []string{s.table}, nil
+}
+
+func TestCheckNamesATableThatIsMissing(t *testing.T) {
+	got := command(t, torn{newMemory(), "phabricator_gantry.receipts"}, "", "config", "check")
+	want := "warning  storage: not all of Gantry's own tables are there, or this user has no right to them: phabricator_gantry.receipts; create what is missing with `gantry storage upgrade`\n"
+	if !strings.Contains(got.out, want) || strings.Contains(got.out, "ok       storage") {
 		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
 	}
 }

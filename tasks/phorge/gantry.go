@@ -32,12 +32,15 @@ type gantry struct {
 // may be created, or granted, while Gantry runs.
 const recheck = time.Minute
 
-const workerSuffix = "_worker"
+const (
+	workerSuffix = "_worker"
+	gantrySuffix = "_gantry"
+)
 
 func newGantry(workerDatabase string, now func() time.Time) *gantry {
 	g := &gantry{now: now}
 	if namespace, ok := strings.CutSuffix(workerDatabase, workerSuffix); ok && namespace != "" {
-		g.database = namespace + "_gantry"
+		g.database = namespace + gantrySuffix
 	}
 	return g
 }

@@ -74,6 +74,30 @@ func UpgradeStorage(ctx context.Context, dsn string, files fs.FS) (created []str
 	return created, nil
 }
 
+// createdTable is the name in a statement that creates a table of the library.
+var createdTable = regexp.MustCompile(`(?i)^\s*CREATE TABLE IF NOT EXISTS ([\w.]+)`)
+
+// MissingStorage answers what UpgradeStorage would create: the tables of files
+// that are not in <namespace>_gantry, or that this user has no right to. All are
+// missing when the worker database does not tell the namespace.
+func (s *Store) MissingStorage(ctx context.Context, files fs.FS) (missing []string, err error) {
+	namespace, _ := strings.CutSuffix(s.gantry.database, gantrySuffix)
+	statements, err := readStatements(files, namespace)
+	if err != nil {
+		return nil, err
+	}
+	there, err := tablesOf(ctx, s.db, s.gantry.database)
+	if err != nil {
+		return nil, fmt.Errorf("look at the tables of %s: %w", s.gantry.database, s.server.explain(err))
+	}
+	for _, statement := range statements {
+		if name := createdTable.FindStringSubmatch(statement); name != nil && !slices.Contains(there, name[1]) {
+			missing = append(missing, name[1])
+		}
+	}
+	return missing, nil
+}
+
 func (g *gantry) create(ctx context.Context, db *sql.DB, statements []string) error {
 	// As PhabricatorStorageManagementAPI::createDatabase.
 	create := fmt.Sprintf("CREATE DATABASE IF NOT EXISTS %s COLLATE %s", quoted(g.database), textCollation)

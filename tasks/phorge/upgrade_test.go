@@ -48,6 +48,23 @@ func TestUpgradeStorageLeavesWhatIsThereAsItIs(t *testing.T) {
 	}
 }
 
+func TestMissingStorageIsNamedTableByTable(t *testing.T) {
+	q := newQueue(t)
+	name := strings.Trim(q.upgrade(), "`")
+	s := q.open()
+	if missing, err := s.MissingStorage(t.Context(), php.SQL); err != nil || missing != nil {
+		t.Errorf("of all tables, %q are missing (%v)", missing, err)
+	}
+	q.exec("DROP TABLE " + name + ".receipts, " + name + ".outbox")
+	missing, err := s.MissingStorage(t.Context(), php.SQL)
+	if want := []string{name + ".receipts", name + ".outbox"}; err != nil || !slices.Equal(missing, want) {
+		t.Errorf("it misses %q, want %q (%v)", missing, want, err)
+	}
+	if created, err := UpgradeStorage(t.Context(), q.dsn, php.SQL); err != nil || len(created) != len(missing) {
+		t.Errorf("of %q, %q were created (%v)", missing, created, err)
+	}
+}
+
 // As when Phorge and Gantry upgrade in the same moment.
 func TestStorageIsUpgradedByManyAtOnce(t *testing.T) {
 	q := newQueue(t)
