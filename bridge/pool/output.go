@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,10 @@ const (
 	maxPerSec = 200  // lines a second that reach the log
 	maxTail   = 3000 // bytes kept of the last lines, for the reason of a crash
 )
+
+// traced is a line of PhutilErrorHandler::formatStacktrace. What was thrown is
+// logged in front of it, so the trace is for those who debug.
+var traced = regexp.MustCompile(`^  #\d+ |(^|, )arcanist\([^)]*\)(, |$)`)
 
 // output turns what a process prints, on stdout and stderr alike, into log
 // lines that name the task at work. A process can print as much as it likes: it
@@ -135,9 +140,16 @@ func (o *output) endLine() {
 		o.reportDropped()
 		o.second, o.logged = now, 0
 	}
-	if o.logged < maxPerSec {
+	event := o.log.Info()
+	if traced.Match(line) {
+		event = o.log.Debug()
+	}
+	switch {
+	case len(bytes.TrimSpace(line)) == 0 && o.cut == 0, !event.Enabled():
+	case o.logged == maxPerSec:
+		o.dropped++
+	default:
 		o.logged++
-		event := o.log.Info()
 		if o.task != 0 {
 			event = event.Int64("id", o.task)
 		}
@@ -145,8 +157,6 @@ func (o *output) endLine() {
 			event = event.Int("cut_bytes", o.cut)
 		}
 		event.Msg(valid(line))
-	} else {
-		o.dropped++
 	}
 	o.line, o.cut = o.line[:0], 0
 }

@@ -109,3 +109,30 @@ func TestLinesAboveTheRateAreCounted(t *testing.T) {
 		t.Errorf("the log ends with:\n%s", got[strings.LastIndex(got, "again"):])
 	}
 }
+
+func TestAnExceptionIsOneLineOfTheLogAndItsTraceIsForDebugging(t *testing.T) {
+	const printed = "Task 7 (AcmeWorker): Exception: no\n\narcanist(head=master), phorge(head=master, ref.master=07c1a513)\n" +
+		"  #0 AcmeWorker::doWork() called at [<phorge>/src/a.php:12]\n \r\n  #1 main() called at [b.php:1]\n"
+	for level, want := range map[zerolog.Level]int{zerolog.InfoLevel: 1, zerolog.DebugLevel: 4} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := newOutput(read, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := &logBuffer{}
+		o.log = zerolog.New(log).Level(level)
+		fmt.Fprint(write, printed)
+		write.Close()
+		o.close()
+		if got := log.String(); strings.Count(got, "\n") != want || strings.Count(got, `"message"`) != want ||
+			strings.Count(got, `"info"`) != 1 || !strings.Contains(got, "Task 7 (AcmeWorker): Exception: no") {
+			t.Errorf("at level %s the log is\n%s", level, got)
+		}
+		if got := o.lastLines(); !strings.Contains(got, "  #1 main()") {
+			t.Errorf("a crash would be told with %q", got)
+		}
+	}
+}
