@@ -104,12 +104,15 @@ func (a *app) printPool(s pool.State, now time.Time) {
 	}
 	var rows [][]string
 	for _, p := range s.Processes {
-		task := "-"
+		task, memory := "-", "-" // which is told after a task
 		if p.Task != 0 {
 			task = strconv.FormatInt(p.Task, 10)
 		}
+		if p.Memory != 0 {
+			memory = fmt.Sprintf("%d MiB", p.Memory>>20)
+		}
 		rows = append(rows, []string{strconv.Itoa(p.PID), string(p.Phase), age(p.Since, now), task,
-			strconv.Itoa(p.Tasks), fmt.Sprintf("%d MiB", p.Memory>>20), age(p.Began, now), plain(orDash(p.Leaving))})
+			strconv.Itoa(p.Tasks), memory, age(p.Began, now), plain(orDash(p.Leaving))})
 	}
 	a.print.table([]string{"PID", "STATE", "FOR", "TASK", "TASKS DONE", "MEMORY", "AGE", "LEAVING BECAUSE"}, rows)
 }

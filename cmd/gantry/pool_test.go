@@ -37,7 +37,7 @@ The pool is ready: 1 to 4 processes, 1 task waits for one. Phorge 07c1a513, PHP 
 The last that failed: exit status 255
 PID  STATE  FOR     TASK  TASKS DONE  MEMORY  AGE     LEAVING BECAUSE
 101  busy   3h0m0s  4711          12  43 MiB  4 days  -
-102  idle   2m0s    -              0  0 MiB   1h0m0s  it is old
+102  idle   2m0s    -              0  -       1h0m0s  it is old
 `[1:], "")
 }
 
