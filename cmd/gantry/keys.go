@@ -92,6 +92,11 @@ func (a *app) printNewKey(c *config, key signingKey, keys []signingKey) error {
 	}
 	a.print.linef("Key %s was written to %s.", key.ID, file)
 	a.print.linef("")
+	if len(keys) > 1 {
+		a.print.linef("Copy the file to the host of the Phorge, to where gantry.key-file names it, or set gantry.keys from it again.")
+		a.print.linef("Then restart Gantry. Key %s is accepted beside the new one, until there is a next.", plain(keys[0].ID))
+		return nil
+	}
 	a.print.linef("The Phorge learns of the file by")
 	a.print.linef("    %s", command)
 	a.print.linef("The user of its web server and that of Gantry must be able to read the file, and nobody else.")
@@ -158,7 +163,7 @@ func (c *config) keys() ([]signingKey, error) {
 	}
 	keys, ok := parseKeys(content)
 	if !ok {
-		return nil, usagef(`the file of keys %s must hold one or two keys as {"id": "secret of 32 characters or more"}; gantry keys new writes it`, c.ConduitKeyFile)
+		return nil, usagef("the file of keys %s must hold one or two keys as {\"id\": \"secret of 32 characters or more\"}; move it away, then make a new one with `gantry keys new`", c.ConduitKeyFile)
 	}
 	return keys, nil
 }

@@ -72,6 +72,16 @@ func TestTheNewestTwoKeysStayAndTheLastSigns(t *testing.T) {
 		`{"file":"`+file+`","keyIDs":["aa","`+report.New+`"]}`+"\n", "")
 }
 
+func TestReplacingAKeyTellsWhatIsLeftToDo(t *testing.T) {
+	file := writeFile(t, "keys.json", `{"old":"an-old-secret-of-many-characters"}`, 0o600)
+	got := command(t, nil, "", "keys", "new", "--conduit-key-file="+file)
+	for _, want := range []string{"Copy the file to the host of the Phorge", "Then restart Gantry. Key old is accepted beside the new one"} {
+		if got.code != exitOK || !strings.Contains(got.out, want) || strings.Contains(got.out, "config set") {
+			t.Errorf("exit code %d, %s%s\nwant %s", got.code, got.out, got.err, want)
+		}
+	}
+}
+
 func TestAFileOfKeysThatIsWrongIsRefusedAndNotQuoted(t *testing.T) {
 	const secret = "hunter2-hunter2-hunter2-hunter2-hunter2"
 	for _, c := range []struct{ name, content string }{
@@ -89,7 +99,7 @@ func TestAFileOfKeysThatIsWrongIsRefusedAndNotQuoted(t *testing.T) {
 			file := writeFile(t, "keys.json", c.content, 0o600)
 			for _, verb := range []string{"new", "list"} {
 				got := command(t, nil, "", "keys", verb, "--conduit-key-file="+file)
-				if got.code != exitUsage || !strings.Contains(got.err, "must hold one or two keys") || strings.Contains(got.err, "hunter") {
+				if got.code != exitUsage || !strings.Contains(got.err, "must hold one or two keys") || !strings.Contains(got.err, "move it away, then make a new one") || strings.Contains(got.err, "hunter") {
 					t.Errorf("%s: exit code %d, %s", verb, got.code, got.err)
 				}
 			}
