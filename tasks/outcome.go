@@ -58,7 +58,8 @@ type Outcome struct {
 	// into the past, which makes the task due at once, as in Phorge.
 	Wait time.Duration
 
-	// Reason is for a person who reads the log or the attempts of a task.
+	// Reason is for a person who reads the log or the attempts of a task. Of a
+	// success it says what was lost beside the work, and is empty otherwise.
 	// Phorge's own tables have no column for it.
 	Reason string
 

@@ -100,8 +100,8 @@ func (n NewTask) Validate() error {
 		why = fmt.Errorf("taskClass %.80q must be at most 64 bytes of UTF-8", n.Class)
 	case checkData(n.Data) != nil:
 		why = checkData(n.Data)
-	case n.Priority != nil && (*n.Priority < 1 || *n.Priority > math.MaxUint32):
-		why = fmt.Errorf("priority %d is out of range; it is 1 to 4294967295", *n.Priority)
+	case n.Priority != nil && (*n.Priority < 0 || *n.Priority > math.MaxUint32):
+		why = fmt.Errorf("priority %d is out of range; it is 0 to 4294967295", *n.Priority)
 	case n.DelayUntil < 0 || n.DelayUntil > math.MaxUint32:
 		why = fmt.Errorf("delayUntil %d is out of range; it is an epoch in seconds", n.DelayUntil)
 	case !validPHID(n.ObjectPHID):

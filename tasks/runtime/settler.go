@@ -121,6 +121,10 @@ func (l *loop) settle(batch []*held) bool {
 func (l *loop) logSettled(h *held) {
 	event, message := l.Log.Debug(), "task settled"
 	switch h.outcome.Kind {
+	case tasks.Succeeded:
+		if h.outcome.Reason != "" {
+			event, message = l.Log.Error(), "task succeeded, but not all that it wanted was done"
+		}
 	case tasks.Failed:
 		event, message = l.Log.Error(), "task failed permanently"
 	case tasks.Retry, tasks.Crashed:

@@ -155,3 +155,17 @@ func TestAnOutcomeThatIsRefusedForAnotherReasonIsKept(t *testing.T) {
 		}
 	})
 }
+
+func TestASuccessThatLostItsFollowUpsIsToldLoudly(t *testing.T) {
+	play(t, func(s *scene) {
+		id := s.queue("A", 1)[0]
+		s.start(map[string]Class{
+			"A": {Executor: answering(tasks.Outcome{Kind: tasks.Succeeded, Reason: "the follow-up is too long"})},
+		})
+		pass(time.Second)
+		s.isArchived(tasks.ResultSuccess, id)
+		if n := s.log.said(`"level":"error"`, "task succeeded, but", "the follow-up is too long"); n != 1 {
+			t.Errorf("it was told %d times", n)
+		}
+	})
+}

@@ -80,7 +80,7 @@ var enqueueBehaviours = []behaviour{
 			{Class: "A"},
 			{Data: []byte(`[]`)},
 			{Class: strings.Repeat("A", 65), Data: []byte(`[]`)},
-			prioritized("A", 0),
+			prioritized("A", -1),
 		} {
 			ids, err := s.Store.Enqueue(s.Context(), []tasks.NewTask{task("A"), bad, task("B")})
 			s.isError("Enqueue", err, tasks.ErrInvalid)

@@ -125,7 +125,7 @@ var settleBehaviours = []behaviour{
 		held := s.hold(tasks.NewTask{Class: "A", Data: []byte("1"), Priority: ptr(1234), ObjectPHID: ptr("PHID-X-1"), ContainerPHID: ptr("PHID-X-2")})
 		late := tasks.NewTask{Class: "D", Data: []byte("4.0"), DelayUntil: s.now() + 100}
 		children := s.end(held, tasks.Outcome{Kind: tasks.Succeeded, FollowUps: []tasks.NewTask{
-			{Class: "B", Data: []byte(`{}`)}, {Class: "C", Data: []byte(`3`), Priority: ptr(1), ObjectPHID: ptr("PHID-X-3")}, late,
+			{Class: "B", Data: []byte(`{}`)}, {Class: "C", Data: []byte(`3`), Priority: ptr(0), ObjectPHID: ptr("PHID-X-3")}, late,
 		}})
 		if len(children) != 3 {
 			s.Fatalf("Settle answered the follow-ups %v, want three", children)
@@ -134,7 +134,7 @@ var settleBehaviours = []behaviour{
 		fresh := tasks.Task{DateCreated: now, DateModified: now}
 		b, c, d := fresh, fresh, fresh
 		b.ID, b.Class, b.Data, b.Priority = children[0], "B", []byte(`{}`), 1234
-		c.ID, c.Class, c.Data, c.Priority, c.ObjectPHID = children[1], "C", []byte(`3`), 1, ptr("PHID-X-3")
+		c.ID, c.Class, c.Data, c.Priority, c.ObjectPHID = children[1], "C", []byte(`3`), 0, ptr("PHID-X-3")
 		d.ID, d.Class, d.Data, d.Priority, d.Place = children[2], "D", []byte(`4.0`), 1234, at(tasks.DelayOwner, now+100)
 		s.same("active rows", s.rows()[1:], []tasks.Record{{Task: b}, {Task: c}, {Task: d}})
 		s.same("leased", idsOf(s.lease(all(8))), []int64{children[1], children[0]})
