@@ -98,7 +98,7 @@ a problem. JSON is one document.`,
 			return err
 		}
 		report := checkReport{Config: c.report(), Findings: slices.Concat(
-			a.checkStore(ctx, c, php, taken), php.findings, plugins, checkClasses(c, php, taken))}
+			a.checkStore(ctx, c, php, taken), php.findings, plugins, checkClasses(c, php, taken), checkSocket(c.Socket))}
 		if err := a.printCheck(report); err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (c *config) report() []settingReport {
 func checkPlugins(ctx context.Context, c *config, php phpFound) (taken map[string]bool, findings []finding, err error) {
 	if c.Plugins == "" {
 		if php.route == "" {
-			findings = []finding{{warning, "plugins", "there is no manifest, so `gantry run` has nothing to run: set plugins, or phorge or conduit for PHP"}}
+			findings = []finding{{problem, "plugins", "there is no manifest and nothing runs PHP, so `gantry run` has nothing to run: mend what is said of php, or set plugins"}}
 		}
 		return nil, findings, nil
 	}
@@ -141,8 +141,18 @@ func checkPlugins(ctx context.Context, c *config, php phpFound) (taken map[strin
 // checkClasses looks for settings that do nothing.
 func checkClasses(c *config, php phpFound, taken map[string]bool) (findings []finding) {
 	for _, class := range slices.Sorted(maps.Keys(c.Classes)) {
-		if php.route == "" && !taken[class] {
-			findings = append(findings, finding{warning, "classes." + class, "nothing here runs the class, so its settings do nothing"})
+		why := ""
+		switch {
+		case taken[class]:
+		case php.route == "":
+			why = "nothing here runs the class"
+		case php.works && !slices.Contains(php.classes, class) && php.route == "conduit":
+			why = "no plugin takes the class and gantry.task-classes of the Phorge does not name it"
+		case php.works && !slices.Contains(php.classes, class):
+			why = "no plugin takes the class and PHP knows no such class"
+		}
+		if why != "" {
+			findings = append(findings, finding{warning, "classes." + class, why + ", so its settings do nothing"})
 		}
 	}
 	return findings

@@ -72,6 +72,47 @@ func TestCheckNamesQueuedClassesThatPHPDoesNotKnow(t *testing.T) {
 	}
 }
 
+func TestCheckFailsWithTheReasonWhenNothingCanRun(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"the library is not loaded", "does not load Gantry's PHP library: add its directory php/src to load-libraries", []string{"--phorge=" + phorgeDir(t, `{}`)}},
+		{"what is named is no library", "library /nonexistent is not the PHP library of Gantry", []string{"--phorge=" + phorgeDir(t, `{}`), "--library=/nonexistent"}},
+		{"there is no Phorge", "/nonexistent", []string{"--phorge=/nonexistent"}},
+		{"its configuration cannot be read", "local.json", []string{"--phorge=" + phorgeDir(t, `{`)}},
+		{"nothing is set", "neither phorge nor conduit is set", nil},
+		{"php is off", "php is off", []string{"--php=off"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := command(t, newMemory(), "", append([]string{"config", "check"}, c.args...)...)
+			_, php, _ := strings.Cut(findings(got), "  php: ")
+			reason, plugins, _ := strings.Cut(php, "\n")
+			if got.code != exitFailed || !strings.Contains(reason, c.want) ||
+				!strings.HasPrefix(plugins, "problem  plugins: there is no manifest and nothing runs PHP, so `gantry run` has nothing to run: mend what is said of php, or set plugins") {
+				t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+			}
+		})
+	}
+}
+
+func TestCheckNamesSettingsOfAClassThatNobodyRuns(t *testing.T) {
+	const keys = `{"a":"hunter2-hunter2-hunter2-hunter2-hunter2"}`
+	for _, c := range []struct{ name, config, want string }{
+		{"the pool", "phorge: " + loading(t) + "\nphp_binary: " + fakePHP(t, "ns", "Known"), "no plugin takes the class and PHP knows no such class"},
+		{"Conduit", "dsn: u@/ns_worker\nconduit: " + capabilities(t, time.Now(), "Known").URL + "\nconduit_key_file: " + writeFile(t, "keys.json", keys, 0o600),
+			"no plugin takes the class and gantry.task-classes of the Phorge does not name it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := writeFile(t, "gantry.yaml", c.config+"\nclasses: {Known: {deadline: 1m}, Gone: {deadline: 1m}}\n", 0o600)
+			got := command(t, newMemory(), "", "config", "check", "--config="+file)
+			if want := "warning  classes.Gone: " + c.want + ", so its settings do nothing"; got.code != exitOK || !strings.HasSuffix(findings(got), want) || strings.Contains(got.out, "classes.Known:") {
+				t.Errorf("exit code %d, %s%s\nwant %s", got.code, got.out, got.err, want)
+			}
+		})
+	}
+}
+
 // capabilities is a Phorge that answers worker.capabilities, at this time.
 func capabilities(t *testing.T, at time.Time, classes ...string) *httptest.Server {
 	t.Helper()

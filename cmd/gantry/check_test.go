@@ -61,14 +61,14 @@ func TestCheckAsJSONIsOneDocument(t *testing.T) {
 		t.Errorf("exit code %d, %s", got.code, got.out)
 	}
 	for _, want := range []string{
-		`{"findings":[{"level":"problem","about":"store","message":"no store in this test"},{"level":"warning","about":"php","message":"nothing runs PHP, so classes without a plugin stay in the queue: neither phorge nor conduit is set"},{"level":"warning","about":"plugins","message":"there is no manifest`,
+		`{"findings":[{"level":"problem","about":"store","message":"no store in this test"},{"level":"warning","about":"php","message":"nothing runs PHP, so classes without a plugin stay in the queue: neither phorge nor conduit is set"},{"level":"problem","about":"plugins","message":"there is no manifest and nothing runs PHP`,
 		`{"name":"slots","value":"32","origin":"default"}`,
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("JSON is %s\nand does not contain %s", got.out, want)
 		}
 	}
-	if got.err != "gantry: 1 problem was found\n" {
+	if got.err != "gantry: 2 problems were found\n" {
 		t.Errorf("it says %q", got.err)
 	}
 }

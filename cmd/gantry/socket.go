@@ -51,35 +51,71 @@ func serveStatus(path string, ready func() error, status func() any) (stop func(
 // longestSocket is how many bytes the path of a socket may have.
 const longestSocket = 107
 
+// errAnswered is a socket that is in use.
+var errAnswered = errors.New("another Gantry answers on it: stop that one, or give this one a socket of its own")
+
 // listen listens on a socket in the file system. One that nobody listens on any
-// more is replaced. It is made under another name, so that nobody can connect
-// before its permissions are right.
+// more is replaced.
 func listen(path string) (net.Listener, error) {
-	draft := filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
+	listener, draft, err := draftSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return nil, errors.Join(err, listener.Close(), os.Remove(draft))
+	}
+	return listener, nil
+}
+
+// draftSocket listens on a socket beside path that can take its place: it is
+// made under another name, so that nobody can connect before its permissions are
+// right.
+func draftSocket(path string) (listener *net.UnixListener, draft string, err error) {
+	draft = filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
 	if max(len(path), len(draft)) > longestSocket {
-		return nil, fmt.Errorf("the path is too long for a socket: keep its directory below %d bytes", longestSocket-len(filepath.Base(draft)))
+		return nil, "", fmt.Errorf("the path is too long for a socket: keep its directory below %d bytes", longestSocket-len(filepath.Base(draft)))
 	}
 	c, err := net.Dial("unix", path)
 	switch {
 	case err == nil:
 		c.Close()
-		return nil, errors.New("another Gantry answers on it: stop that one, or give this one a socket of its own")
+		return nil, "", errAnswered
 	case errors.Is(err, syscall.ECONNREFUSED):
 		if info, err := os.Stat(path); err == nil && info.Mode().Type() != os.ModeSocket {
-			return nil, errors.New("the file is there and is no socket: name another, or remove it")
+			return nil, "", errors.New("the file is there and is no socket: name another, or remove it")
 		}
 	case !errors.Is(err, os.ErrNotExist):
-		return nil, err
+		return nil, "", err
 	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: draft, Net: "unix"})
+	listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: draft, Net: "unix"})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	listener.SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(draft, 0o600), os.Rename(draft, path)); err != nil {
-		return nil, errors.Join(err, listener.Close(), os.Remove(draft))
+	if err := os.Chmod(draft, 0o600); err != nil {
+		return nil, "", errors.Join(err, listener.Close(), os.Remove(draft))
 	}
-	return listener, nil
+	return listener, draft, nil
+}
+
+// checkSocket looks whether a Gantry could listen on a socket.
+func checkSocket(path string) []finding {
+	if path == "" {
+		return nil
+	}
+	listener, draft, err := draftSocket(path)
+	if err == nil {
+		err = errors.Join(listener.Close(), os.Remove(draft))
+	}
+	switch {
+	case err == nil:
+		return []finding{{ok, "socket", "this user can listen on " + path}}
+	case errors.Is(err, errAnswered):
+		return []finding{{ok, "socket", "a Gantry answers on " + path}}
+	case errors.Is(err, os.ErrNotExist):
+		return []finding{{warning, "socket", "the directory of " + path + " is not there: RuntimeDirectory of a systemd service makes it, otherwise make it for this user"}}
+	}
+	return []finding{{problem, "socket", fmt.Sprintf("no Gantry can listen on %s: %v", path, err)}}
 }
 
 // askStatus reads the status of the Gantry that listens on a socket.

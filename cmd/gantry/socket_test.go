@@ -97,3 +97,32 @@ func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckTellsWhetherAGantryCanListenOnItsSocket(t *testing.T) {
+	used := filepath.Join(t.TempDir(), "s")
+	stop, err := serveStatus(used, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	free := filepath.Join(t.TempDir(), "s")
+	file := writeFile(t, "precious", "words", 0o600)
+	for _, c := range []struct{ path, want string }{
+		{free, "ok       socket: this user can listen on " + free},
+		{used, "ok       socket: a Gantry answers on " + used},
+		{"/nonexistent/s", "warning  socket: the directory of /nonexistent/s is not there"},
+		{file, "problem  socket: no Gantry can listen on " + file + ": the file is there and is no socket"},
+		{file + "/s", "problem  socket: no Gantry can listen on " + file + "/s: "},
+	} {
+		got := command(t, newMemory(), "", "config", "check", "--socket="+c.path)
+		if got.code != exitFailed || !strings.Contains(findings(got), c.want) { // there is nothing to run in this test
+			t.Errorf("exit code %d, %s%s\nwant %s", got.code, got.out, got.err, c.want)
+		}
+	}
+	if _, err := os.Stat(used); err != nil {
+		t.Errorf("the socket in use: %v", err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(free)); err != nil || len(entries) != 0 {
+		t.Errorf("the check left %v, %v", entries, err)
+	}
+}
