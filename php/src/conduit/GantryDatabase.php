@@ -177,7 +177,11 @@ final class GantryDatabase extends Phobject {
   private function endTransaction() {
     $conn = $this->getConnection();
     if ($conn->isInsideTransaction()) {
-      $conn->killTransaction();
+      try {
+        $conn->killTransaction();
+      } catch (AphrontQueryException $ex) {
+        // It went with its connection.
+      }
     }
   }
 

@@ -126,7 +126,7 @@ final class GantryReceipts extends Phobject {
       }
     }
 
-    return $claimed
+    return ($claimed && $rows)
       ? array(self::CLAIM_MADE, head($rows))
       : array(self::CLAIM_REFUSED, null);
   }
