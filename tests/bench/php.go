@@ -49,10 +49,13 @@ func (b *bench) preparePHP(ctx context.Context) error {
 // lines is how many requests php-fpm serves at the same time.
 const lines = 4
 
+// log tells why something did not go as it should.
+func (b *bench) log() zerolog.Logger { return zerolog.New(b.progress).Level(zerolog.WarnLevel) }
+
 // startPool starts so many resident processes.
 func (b *bench) startPool(ctx context.Context, processes int) (*pool.Pool, error) {
 	p, err := pool.New(pool.Config{
-		Command: b.phorge.PoolCommand(), Namespace: b.phorge.Namespace(), Min: processes, Log: zerolog.Nop(),
+		Command: b.phorge.PoolCommand(), Namespace: b.phorge.Namespace(), Min: processes, Log: b.log(),
 	})
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (b *bench) drainPHP(ctx context.Context, class string, e tasks.Executor, sl
 	}
 	defer store.Close()
 	rt, err := runtime.New(runtime.Config{
-		Store: store, Log: zerolog.Nop(),
+		Store: store, Log: b.log(),
 		Classes: map[string]runtime.Class{class: {Executor: e, Limit: &runtime.Limit{Slots: slots}}},
 	})
 	if err != nil {
@@ -213,7 +216,7 @@ func (b *bench) drainConduit(row string, connections, tasksPerCall, n int) func(
 		}
 		e, err := conduit.New(conduit.Config{
 			URL: b.web.URL(), Namespace: b.phorge.Namespace(), KeyID: b.key.ID, Key: conduit.Secret(b.key.Secret),
-			Connections: connections, TasksPerCall: tasksPerCall, Log: zerolog.Nop(),
+			Connections: connections, TasksPerCall: tasksPerCall, Log: b.log(),
 		})
 		if err != nil {
 			return err
