@@ -26,7 +26,8 @@ const (
 	// and as a crash in the owner string.
 	Crashed Kind = "crashed"
 
-	// Released gives the task back without counting anything. With Wait 0 it
+	// Released gives the task back without counting anything, and leaves its
+	// dateModified as leasing does: nothing came of the task. With Wait 0 it
 	// returns to the place it was leased from; otherwise it waits.
 	Released Kind = "released"
 

@@ -36,7 +36,9 @@ func (o *outcomes) settle(r *row, s tasks.Settlement, ids []int64) (result int, 
 		r.FailureTime = &o.now
 	}
 	r.Place = after(s.Lease, s.Outcome, o.now)
-	r.DateModified = o.now
+	if s.Outcome.Kind != tasks.Released { // as leasing: nothing came of the task
+		r.DateModified = o.now
+	}
 	o.saved = append(o.saved, r)
 	return 0, false
 }

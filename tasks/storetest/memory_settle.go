@@ -52,7 +52,9 @@ func (m *Memory) settle(s tasks.Settlement) (followUps []int64, err error) {
 		return nil, fmt.Errorf("task %d: no store settles the outcome %q: %w", s.ID, s.Outcome.Kind, tasks.ErrInvalid)
 	}
 	task.Place = after(s.Lease, s.Outcome, now)
-	task.DateModified = now
+	if s.Outcome.Kind != tasks.Released {
+		task.DateModified = now
+	}
 	m.active[s.ID] = task
 	return nil, nil
 }
