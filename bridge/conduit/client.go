@@ -3,8 +3,10 @@ package conduit
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -103,6 +105,9 @@ func (c *client) call(ctx context.Context, http *retryablehttp.Client, method st
 	}
 	answer, err := http.Do(request)
 	if err != nil {
+		if errors.As(err, &x509.UnknownAuthorityError{}) {
+			err = fmt.Errorf("%w; name the file with the certificate of that authority with conduit_ca", err)
+		}
 		return nil, &failure{method: method, unbegun: !sent.Load(), cause: err}
 	}
 	defer answer.Body.Close()

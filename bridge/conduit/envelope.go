@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
+	"strings"
 )
 
 // envelope is what every Conduit method answers: ConduitAPIResponse.
@@ -53,6 +54,9 @@ func notConduit(status int, header http.Header, content []byte) error {
 	}
 	if page := title.FindSubmatch(content[:min(len(content), 64<<10)]); page != nil {
 		said += fmt.Sprintf(", a page with the title %.120q", page[1])
+	}
+	if strings.HasPrefix(header.Get("Content-Type"), "text/html") && status <= http.StatusInternalServerError {
+		said += "; if the Phorge does not know this host name, set conduit_host to the one of its base-uri"
 	}
 	return errors.New(said)
 }

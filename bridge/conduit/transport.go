@@ -16,11 +16,11 @@ func newTransport(c Config) (*http.Transport, error) {
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("conduit: CAFile: %w", err)
+			return nil, fmt.Errorf("conduit: conduit_ca: %w", err)
 		}
 		security.RootCAs = x509.NewCertPool()
 		if !security.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("conduit: CAFile %s has no certificate in PEM form", c.CAFile)
+			return nil, fmt.Errorf("conduit: conduit_ca: %s has no certificate in PEM form", c.CAFile)
 		}
 	}
 	dialer := &net.Dialer{

@@ -57,7 +57,7 @@ func TestB42AnotherHostIsSentToTheAddress(t *testing.T) {
 	p := newPhorge(t)
 	p.host = "phorge.example.com"
 	e, _ := startAny(t, configured(p))
-	if problem := e.State().Problem; e.Ready("PhabricatorTestWorker") || !strings.Contains(problem, "Site Not Found") {
+	if problem := e.State().Problem; e.Ready("PhabricatorTestWorker") || !strings.Contains(problem, "Site Not Found") || !strings.Contains(problem, "set conduit_host to the one of its base-uri") {
 		t.Errorf("problem %q", problem)
 	}
 	c := configured(p)
@@ -221,7 +221,7 @@ func TestACertificateOfNobodyIsNotTrusted(t *testing.T) {
 	c := configured(p)
 	c.URL = server.URL
 	e, _ := startAny(t, c)
-	if problem := e.State().Problem; !strings.Contains(problem, "certificate") {
+	if problem := e.State().Problem; !strings.Contains(problem, "certificate signed by unknown authority; name the file with the certificate of that authority with conduit_ca") {
 		t.Errorf("problem %q", problem)
 	}
 	if len(p.calls) > 0 {
@@ -260,8 +260,8 @@ func TestWhatCannotWorkIsRefused(t *testing.T) {
 		{"too many tasks", func(c *Config) { c.TasksPerCall = 65 }, "1 to 64"},
 		{"fewer than no connections", func(c *Config) { c.Connections = -1 }, "positive"},
 		{"a host that is a URL", func(c *Config) { c.Host = "https://x/" }, "host name"},
-		{"no such CAFile", func(c *Config) { c.CAFile = "/nonexistent" }, "CAFile"},
-		{"a CAFile without certificates", func(c *Config) { c.CAFile = notPEM }, "PEM"},
+		{"no such CAFile", func(c *Config) { c.CAFile = "/nonexistent" }, "conduit_ca: open /nonexistent"},
+		{"a CAFile without certificates", func(c *Config) { c.CAFile = notPEM }, "conduit_ca: " + notPEM + " has no certificate in PEM form"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := good
