@@ -29,9 +29,10 @@ func (a *app) listCommand() *cobra.Command {
 		Short: "List the classes in the queue, or the tasks that selectors match",
 		Long: `Without a selector: one line for each class in the queue, with how many of its
 tasks are queued, leased, waiting and failing (counting stops at a bound, shown
-as 10000+), and what would run the class here: a plugin, the pool or Conduit. PHP
-may turn out not to know it. Without a manifest and without PHP that is unknown
-(null in JSON).
+as 10000+), and what would run the class here: a plugin, the pool, which may turn
+out not to know it, or Conduit, if gantry.task-classes of the Phorge allows it.
+Whether it runs is null in JSON for Conduit, and where it is unknown: without a
+manifest and without PHP.
 
 With selectors: the tasks that match, by ascending id. JSON is one document for
 classes, and one document a line for tasks.
@@ -76,7 +77,9 @@ func (a *app) listClasses(ctx context.Context, c *config, s store) error {
 		line := classReport{ClassStats: class}
 		if route != nil {
 			line.Route = route(class.Class)
-			line.Runnable = new(line.Route != "")
+			if line.Route != "conduit" { // only the Phorge knows which classes it allows
+				line.Runnable = new(line.Route != "")
+			}
 		}
 		report.Classes = append(report.Classes, line)
 	}
@@ -119,9 +122,13 @@ func routes(c *config) (func(class string) string, error) {
 }
 
 func (c classReport) cells() []string {
-	runs := "unknown"
-	if c.Runnable != nil {
-		runs = cmp.Or(c.Route, "no")
+	runs := cmp.Or(c.Route, "no")
+	switch {
+	case c.Runnable != nil:
+	case c.Route == "conduit":
+		runs = "conduit, if allowed"
+	default:
+		runs = "unknown"
 	}
 	count := func(n int) string {
 		if c.More {

@@ -227,3 +227,18 @@ PhabricatorTestWorker          6       1        3        1  pool
 	}
 	expect(t, command(t, newMemory(), "", "tasks", "list", "--phorge="+loads, "--php=off"), exitOK, "The queue is empty.\n", "")
 }
+
+func TestListDoesNotKnowWhatConduitAllows(t *testing.T) {
+	plugins := "--plugins=" + manifest(t, "/bin/true", "PhabricatorSearchWorker")
+	file := writeFile(t, "gantry.yaml", "conduit: https://phorge.example.com/\nconduit_key_file: keys.json\n", 0o600)
+	expect(t, command(t, seed(t), "", "tasks", "list", "--config="+file, plugins), exitOK, `
+CLASS                     QUEUED  LEASED  WAITING  FAILING  RUNS HERE
+PhabricatorMetaMTAWorker       1       0        0        0  conduit, if allowed
+PhabricatorSearchWorker        1       0        0        0  plugin
+PhabricatorTestWorker          6       1        3        1  conduit, if allowed
+`[1:], "")
+	got := command(t, seed(t), "", "tasks", "list", "--output=json", "--config="+file, plugins)
+	if strings.Count(got.out, `"runnable":null,"route":"conduit"}`) != 2 || strings.Count(got.out, `"runnable":true,"route":"plugin"}`) != 1 {
+		t.Errorf("JSON is %s", got.out)
+	}
+}
