@@ -239,10 +239,14 @@ func hangupDrains(s *site) {
 func secondSignalStops(s *site) {
 	t := s.t
 	s.floodTelling(4, "3600")
+	s.env = append(s.env, "GANTRY_SOCKET="+filepath.Join(t.TempDir(), "s"))
 	run := s.start("run", "--drain-timeout=1h")
 	harness.Eventually(t, "four tasks run", func() bool { return s.count(begun) == 4 })
 	run.signal()
 	harness.Eventually(t, "it drains", func() bool { return strings.Contains(run.err.String(), "stopping; a second signal") })
+	if got := s.gantry("pool", "status"); got.code != exitFailed || got.err != "gantry: stopping, 4 tasks still run\n" {
+		t.Errorf("while it drains: exit code %d, %s", got.code, got.err)
+	}
 	run.signal()
 	if got := run.wait(); got.code != exitOK {
 		t.Errorf("exit code %d", got.code)
@@ -332,7 +336,7 @@ func socketAnswers(s *site) {
 		}
 	}
 	harness.Eventually(t, "Phorge is told that its queue is drained", func() bool { return s.count(beats("run", namespace)) == 1 })
-	if got := s.gantry("run"); got.code != exitUsage || !strings.Contains(got.err, "another Gantry answers on it") {
+	if got := s.gantry("run"); got.code != exitUsage || !strings.Contains(got.err, "another Gantry answers on it") || strings.Contains(got.err, `"serving"`) {
 		t.Errorf("a second Gantry with the same socket: exit code %d, %s", got.code, got.err)
 	}
 	run.signal()

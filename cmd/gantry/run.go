@@ -109,17 +109,17 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	if err != nil {
 		return coded{err, exitUsage}
 	}
-	announce(log, c, h, php)
 	w := newWatch(a, log, s, h, php)
-	if untilEmpty {
-		return errors.Join(a.passes(drain, stop, c, rt, w), rt.Close())
-	}
-	if c.Socket != "" {
+	if c.Socket != "" && !untilEmpty {
 		hangUp, err := serveStatus(c.Socket, func() error { return w.ready(rt) }, func() any { return w.status(rt) })
 		if err != nil {
 			return coded{err, exitUsage}
 		}
 		defer hangUp()
+	}
+	announce(log, c, h, php)
+	if untilEmpty {
+		return errors.Join(a.passes(drain, stop, c, rt, w), rt.Close())
 	}
 	if err := rt.Start(); err != nil {
 		return err
@@ -132,6 +132,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 		defer silence()
 	}
 	w.until(drain, rt)
+	w.stopping.Store(true)
 	log.Info().Msg("stopping; a second signal stops at once")
 	return errors.Join(rt.Drain(stop), a.printCounts(rt.Stats()))
 }

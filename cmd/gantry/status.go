@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -34,6 +35,10 @@ type phpStatus[State any] struct {
 
 // ready answers nil, or what of that which is to run here does not.
 func (w *watch) ready(rt *runtime.Runtime) error {
+	if w.stopping.Load() {
+		running := rt.Stats().Running
+		return fmt.Errorf("stopping, %s", plural(running, "task still runs", "tasks still run"))
+	}
 	return errors.Join(rt.Ready(), w.notReady())
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/phorge-gantry/gantry/plugins/host"
@@ -29,6 +30,7 @@ type watch struct {
 	served    map[string]bool // classes that plugins take
 	began     time.Time
 	tellEvery time.Duration
+	stopping  atomic.Bool // nothing is leased any more
 
 	told    time.Time
 	last    runtime.Stats
