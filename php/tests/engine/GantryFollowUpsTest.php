@@ -155,7 +155,79 @@ final class GantryFollowUpsTest extends GantryTestCase {
       'a class that is not UTF-8' => array(
         array("\x83\x65", array(), array()),
       ),
+      'a class that is too long' => array(
+        array(str_repeat('A', 65), array(), array()),
+      ),
+      'a class without a name' => array(
+        array('', array(), array()),
+      ),
+      'an object that is too long' => array(
+        array('A', array(), array('objectPHID' => str_repeat('o', 65))),
+      ),
+      'a container that is too long' => array(
+        array('A', array(), array('containerPHID' => str_repeat('o', 65))),
+      ),
+      'a priority below zero' => array(
+        array('A', array(), array('priority' => -5)),
+      ),
+      'a priority beyond the column' => array(
+        array('A', array(), array('priority' => 4294967296)),
+      ),
+      'a delay until before the epoch' => array(
+        array('A', array(), array('delayUntil' => -1)),
+      ),
+      'a delay beyond the column' => array(
+        array('A', array(), array('delayUntil' => 4294967296)),
+      ),
+      'data that PHP does not read again' => array(
+        array('A', self::nest(512), array()),
+      ),
     );
+  }
+
+  private static function nest($depth) {
+    $data = array();
+    while (--$depth) {
+      $data = array($data);
+    }
+    return $data;
+  }
+
+  public function testWhatTheColumnsJustHoldIsQueued() {
+    $long = str_repeat('o', 64);
+    $outcome = $this->execute(
+      array(
+        'queue' => array(
+          array(
+            str_repeat('A', 64),
+            self::nest(511),
+            array(
+              'priority' => 0,
+              'objectPHID' => $long,
+              'containerPHID' => $long,
+              'delayUntil' => 4294967295,
+            ),
+          ),
+          array('A', array(), array('priority' => 4294967295)),
+        ),
+      ));
+    $this->assertFalse($outcome['uncaught']);
+    $this->assertSame(array(0, 4294967295), ipull($outcome['followUps'], 'priority'));
+  }
+
+  public function testWhatIsLostIsTold() {
+    $outcome = $this->execute(
+      array(
+        'queue' => array(
+          array('A', array(), array('objectPHID' => str_repeat('o', 65))),
+        ),
+      ));
+    foreach (array($outcome['reason'], $this->getLog()) as $text) {
+      $this->assertStringContainsString('is lost with all behind it', $text);
+      $this->assertStringContainsString(
+        'The "objectPHID" of a follow-up of class "A" is longer than 64 bytes',
+        $text);
+    }
   }
 
   public function testAnEarlyFlushQueuesByItself() {
@@ -196,6 +268,22 @@ final class GantryFollowUpsTest extends GantryTestCase {
     $outcome = $this->execute(array('queue' => $many));
     $this->assertCount(2, $outcome['followUps']);
     $this->assertCount(0, $this->takeScheduledTasks());
+  }
+
+  public function testABadOneBehindMoreThanAnOutcomeCarriesIsLost() {
+    $this->takeScheduledTasks();
+    $many = array_fill(
+      0,
+      3,
+      array('A', array('x' => str_repeat('x', 400000)), array()));
+    $many[] = array('A', array(), array('delayUntil' => 1.5));
+    $many[] = array('A', array(), array());
+
+    $outcome = $this->execute(array('queue' => $many));
+    $this->assertSame('succeeded', $outcome['kind']);
+    $this->assertTrue($outcome['uncaught']);
+    $this->assertSame(array(), $outcome['followUps']);
+    $this->assertCount(3, $this->takeScheduledTasks());
   }
 
   private function takeScheduledTasks() {

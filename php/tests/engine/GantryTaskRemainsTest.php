@@ -21,6 +21,54 @@ final class GantryTaskRemainsTest extends GantryTestCase {
     $this->assertNotSame($connection, $task->establishConnection('w'));
   }
 
+  /**
+   * The server has rolled it back, and a savepoint of it is no more.
+   */
+  public function testATransactionOfALostConnectionDoesNotHideAnother() {
+    LiskDAO::closeAllConnections();
+    $task = new PhabricatorWorkerActiveTask();
+    $lost = $task->establishConnection('r');
+    $lost->openTransaction();
+    $lost->openTransaction();
+    $open = $task->establishConnection('w');
+    $open->openTransaction();
+    $this->assertNotSame($lost, $open);
+    $this->lose($lost);
+
+    $this->assertTrue(GantryTaskRemains::clear(ob_get_level()));
+    $this->assertFalse($lost->isInsideTransaction());
+    $this->assertFalse($open->isInsideTransaction());
+    $this->assertStringContainsString('rolled back', $this->getLog());
+    $this->assertNotSame($open, $task->establishConnection('w'));
+  }
+
+  private function lose(AphrontDatabaseConnection $connection) {
+    if (method_exists($connection, 'lose')) {
+      return $connection->lose();
+    }
+
+    $id = head(queryfx_one($connection, 'SELECT CONNECTION_ID()'));
+    $other = id(new PhabricatorWorkerActiveTask())
+      ->establishConnection('w', $force_new = true);
+    queryfx($other, 'KILL %d', $id);
+  }
+
+  public function testALockThatStaysDoesNotHideATransaction() {
+    GantryStuckLock::leave();
+    $connection = id(new PhabricatorWorkerActiveTask())
+      ->establishConnection('w')
+      ->openTransaction();
+
+    try {
+      GantryTaskRemains::clear(ob_get_level());
+      $this->fail('Nobody is told of the lock.');
+    } catch (Exception $ex) {
+      $this->assertSame('The lock is stuck.', $ex->getMessage());
+    }
+    $this->assertFalse($connection->isInsideTransaction());
+    $this->assertFalse(GantryTaskRemains::clear(ob_get_level()));
+  }
+
   public function testALeakedRowLockIsReleased() {
     $connection = id(new PhabricatorWorkerActiveTask())
       ->establishConnection('w');

@@ -57,9 +57,47 @@ final class GantryStockComparison extends GantryTestCase {
     );
     $float = array('GantryQueued', array(), array('delayUntil' => 1.5));
     $binary = array('GantryQueued', array(), array('priority' => '7'));
+    $bad = array(
+      'a priority below zero' => array('priority' => -5),
+      'a priority beyond the column' => array('priority' => 4294967296),
+      'an object that is too long' => array('objectPHID' => str_repeat('o', 65)),
+      'a container that is too long' => array(
+        'containerPHID' => str_repeat('o', 65),
+      ),
+      'a delay until before the epoch' => array('delayUntil' => -1),
+      'a delay beyond the column' => array('delayUntil' => 4294967296),
+    );
+    foreach ($bad as $what => $options) {
+      $bad[$what] = array(
+        array(
+          'queue' => array(
+            $queue[0],
+            array('GantryQueued', array(), $options),
+            $queue[1],
+          ),
+        ),
+      );
+    }
+    $class = array(str_repeat('A', 65), array(), array());
+    $widest = array(
+      'GantryQueued',
+      array(),
+      array(
+        'priority' => 4294967295,
+        'objectPHID' => str_repeat('o', 64),
+        'delayUntil' => 4294967295,
+      ),
+    );
+    $first = array('GantryQueued', array(), array('priority' => 0));
     $fail = array('act' => 'fail', 'with' => 'Broken.');
 
-    return array(
+    return $bad + array(
+      'a class that is too long' => array(
+        array('queue' => array($queue[0], $class, $queue[1])),
+      ),
+      'follow-ups at the bounds' => array(
+        array('queue' => array($widest, $first)),
+      ),
       'success' => array(array()),
       'follow-ups' => array(array('queue' => $queue)),
       'a bad follow-up' => array(

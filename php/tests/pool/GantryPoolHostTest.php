@@ -177,6 +177,47 @@ final class GantryPoolHostTest extends GantryTestCase {
     $this->assertSame(0, $process->wait());
   }
 
+  /**
+   * Its successor has nothing of it.
+   */
+  public function testAProcessThatCanNotBeClearedTakesNoFurtherTask() {
+    $process = $this->start();
+    $answer = $process->execute('leaveStuckLock');
+    $this->assertSame('succeeded', $answer['outcome']['kind']);
+    $this->assertSame('remains', $answer['leaving']);
+
+    $this->assertNull($process->execute('say', bin2hex('worked')));
+    $this->assertSame(0, $process->wait());
+    $this->assertStringNotContainsString('worked', $process->getPrinted());
+  }
+
+  /**
+   * @dataProvider provideForks
+   */
+  public function testAProcessThatATaskForkedEndsWithTheWork($throws) {
+    $process = $this->start();
+    $request = $process->request(array('act' => 'fork', 'with' => $throws));
+    $answer = $process->read();
+    $this->assertSame($request, $answer['request']);
+    $this->assertSame('succeeded', $answer['outcome']['kind']);
+    $this->assertStringContainsString(
+      'child: '.SIGKILL,
+      $process->getPrinted());
+
+    // It answered nothing, and takes nothing.
+    for ($i = 0; $i < 3; $i++) {
+      $request = $process->request(array());
+      $this->assertSame($request, $process->read()['request']);
+    }
+  }
+
+  public static function provideForks() {
+    return array(
+      'and comes back' => array(false),
+      'and fails' => array(true),
+    );
+  }
+
   public function testB35AConnectionThatWasIdleForAMinuteIsClosed() {
     $process = $this->start();
     foreach (array(30 => 'open', 61 => 'closed') as $age => $state) {

@@ -12,6 +12,7 @@ phutil_register_library_map(array(
     'GantryAbstractProbeWorker' => 'worker/GantryAbstractProbeWorker.php',
     'GantryBrokenProbeWorker' => 'worker/GantryBrokenProbeWorker.php',
     'GantryProbeWorker' => 'worker/GantryProbeWorker.php',
+    'GantryStuckLock' => 'worker/GantryStuckLock.php',
   ),
   'function' => array(),
   'xmap' => array(
@@ -21,5 +22,6 @@ phutil_register_library_map(array(
       'GantryNoSuchInterface',
     ),
     'GantryProbeWorker' => 'PhabricatorWorker',
+    'GantryStuckLock' => 'PhutilLock',
   ),
 ));

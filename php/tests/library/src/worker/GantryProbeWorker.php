@@ -113,6 +113,34 @@ final class GantryProbeWorker extends PhabricatorWorker {
     $lock->lock();
   }
 
+  protected function leaveStuckLock() {
+    GantryStuckLock::leave();
+  }
+
+  /**
+   * Come back from the work twice, and tell what became of the second process.
+   */
+  protected function fork($throws) {
+    $child = pcntl_fork();
+    if (!$child) {
+      if ($throws) {
+        throw new Exception('Broken.');
+      }
+      return;
+    }
+
+    $status = null;
+    $deadline = microtime(true) + 10;
+    while (!pcntl_waitpid($child, $status, WNOHANG)) {
+      if (microtime(true) > $deadline) {
+        posix_kill($child, SIGKILL);
+        throw new Exception('The second process goes on.');
+      }
+      usleep(1000);
+    }
+    echo 'child: '.(pcntl_wifsignaled($status) ? pcntl_wtermsig($status) : '-');
+  }
+
   protected function leaveTransaction() {
     $this->getCurrentWorkerTask()->openTransaction();
   }

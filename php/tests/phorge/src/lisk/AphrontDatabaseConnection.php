@@ -9,6 +9,7 @@ final class AphrontDatabaseConnection extends Phobject {
   private $readLocks = 0;
   private $writeLocks = 0;
   private $lastActiveEpoch;
+  private $isLost = false;
 
   public function __destruct() {
     if ($this->depth || $this->readLocks || $this->writeLocks) {
@@ -30,8 +31,15 @@ final class AphrontDatabaseConnection extends Phobject {
     return $this;
   }
 
+  public function lose() {
+    $this->isLost = true;
+  }
+
   public function killTransaction() {
     $this->depth--;
+    if ($this->isLost && $this->depth) {
+      throw new Exception('MySQL has gone away.');
+    }
     return $this;
   }
 

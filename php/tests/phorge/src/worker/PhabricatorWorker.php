@@ -81,6 +81,13 @@ abstract class PhabricatorWorker extends Phobject {
     $data,
     $options = array()) {
 
+    PhutilTypeSpec::checkMap(
+      $options,
+      array(
+        'delayUntil' => 'optional int|null',
+        'priority' => 'optional int|null',
+      ));
+
     self::$scheduled[] = id(new PhabricatorWorkerActiveTask())
       ->setTaskClass($class)
       ->setData($data)
