@@ -11,10 +11,8 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-// terminatedWait is how long a task waits whose process was ended by SIGTERM.
-// Gantry sends none; a service manager that stops Gantry may send one to every
-// process of the service, and that costs no task an attempt. It is long enough
-// for a task that does this to its own process to be no burden.
+// terminatedWait is how long a task waits whose process was ended by SIGTERM
+// for the first time. See Pool.terminated.
 const terminatedWait = 15 * time.Second
 
 // call is one task that a process has.
@@ -119,7 +117,7 @@ func (r *resident) conclude(c *call, a answer) tasks.Outcome {
 		r.kill(unfit, fmt.Sprintf("it was killed after task %d: %v", c.task.ID, err))
 		out = tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Category: tasks.CategoryOutcome, Reason: err.Error()}
 	}
-	r.pool.finished(r, a)
+	r.pool.finished(r, c.task.ID, a)
 	return out
 }
 
@@ -133,7 +131,7 @@ func (r *resident) bereaved(c *call) tasks.Outcome {
 		return released("cut short: %s", r.obituary(nil))
 	case unread:
 		return released("not begun: %s", r.obituary(nil))
-	case r.child.terminated():
+	case r.child.terminated() && r.pool.firstTerminated(c.task.ID):
 		out := released("cut short by whoever sent SIGTERM: %s", r.obituary(nil))
 		out.Wait = terminatedWait
 		return out

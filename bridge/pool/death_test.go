@@ -52,16 +52,76 @@ func TestAKilledProcessIsReplaced(t *testing.T) {
 	}
 }
 
-func TestATaskWhoseProcessGetsSIGTERMCountsNothing(t *testing.T) {
-	p, _ := startReady(t, Config{})
+// terminate sends SIGTERM to the process of a task and answers the outcome.
+func terminate(t *testing.T, p *Pool) tasks.Outcome {
+	t.Helper()
 	outcome, pid := background(t, t.Context(), p, map[string]any{"do": "hang"})
 	if err := unix.Kill(pid, unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	got := <-outcome
+	return <-outcome
+}
+
+func TestATaskWhoseProcessGetsSIGTERMCountsNothing(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	got := terminate(t, p)
 	want(t, got, tasks.Released, "cut short by whoever sent SIGTERM: ")
 	if got.Wait != terminatedWait {
 		t.Errorf("it waits %v", got.Wait)
+	}
+}
+
+func TestATaskWhoseProcessGetsSIGTERMAgainCrashes(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	want(t, terminate(t, p), tasks.Released, "")
+	for range 3 {
+		eventually(t, "the next process is ready", func() bool { return p.Ready("Do") })
+		got := terminate(t, p)
+		want(t, got, tasks.Crashed, "ended: signal: terminated")
+		if got.Wait != tasks.DefaultWait {
+			t.Errorf("it waits %v", got.Wait)
+		}
+	}
+}
+
+// Phorge's handler of SIGTERM exits with 143.
+func TestSIGTERMIsHeldAgainstItsTaskAloneAndUntilThatIsAnswered(t *testing.T) {
+	p, _ := startReady(t, Config{})
+	exit := func(id int64) tasks.Outcome {
+		task := taskOf(map[string]any{"do": "exit", "times": 143})
+		task.ID = id
+		eventually(t, "a process is ready", func() bool { return p.Ready("Do") })
+		return p.Execute(t.Context(), task, nil)
+	}
+	want(t, exit(7), tasks.Released, "exit status 143")
+	want(t, exit(8), tasks.Released, "")
+	want(t, run(t.Context(), p, map[string]any{}), tasks.Succeeded, "") // of task 7
+	want(t, exit(7), tasks.Released, "")
+	want(t, exit(7), tasks.Crashed, "")
+	want(t, exit(8), tasks.Crashed, "")
+}
+
+// As with systemd's default KillMode: PHP and Gantry in the same moment.
+func TestNoTaskCountsWhenEveryProcessOfTheServiceGetsSIGTERM(t *testing.T) {
+	const processes = 4
+	p, _ := startReady(t, Config{Min: processes})
+	outcomes := make(chan tasks.Outcome, processes)
+	var pids []int
+	for i := range processes {
+		started := filepath.Join(t.TempDir(), "started")
+		task := taskOf(map[string]any{"do": "hang", "started": started})
+		task.ID += int64(i)
+		go func() { outcomes <- p.Execute(t.Context(), task, nil) }()
+		pids = append(pids, readPID(t, started))
+	}
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Close()
+	for range processes {
+		want(t, <-outcomes, tasks.Released, "cut short")
 	}
 }
 

@@ -22,7 +22,8 @@
 // open. Then what is left in the answer pipe is read, so that work that was
 // finished counts as finished; and the request pipe tells how much of the
 // request had been read. A task of which not a byte was read has not begun and
-// is released. Any other crashed, unless it was Gantry that ended the process.
+// is released. Any other crashed, unless it was Gantry that ended the process,
+// or SIGTERM did for the first time (see Pool.terminated).
 //
 // The same count finds a process that is wedged: one that has not taken a
 // request out of the pipe after Config.TakeTimeout is killed. It needs no

@@ -96,10 +96,11 @@ func (p *Pool) fail(r *resident, err error, worked bool) {
 	}
 }
 
-// finished is told that a process has answered its task.
-func (p *Pool) finished(r *resident, a answer) {
+// finished is told that a process has answered a task.
+func (p *Pool) finished(r *resident, task int64, a answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.terminated, task)
 	r.tasks++
 	r.memory = a.Memory
 	if a.Outcome != nil && a.Outcome.Uncaught {
@@ -111,6 +112,16 @@ func (p *Pool) finished(r *resident, a answer) {
 		p.failures, p.problem = 0, ""
 	}
 	p.free(r)
+}
+
+// firstTerminated is told that SIGTERM ended the process of a task, and reports
+// whether that is new.
+func (p *Pool) firstTerminated(task int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !p.terminated[task]
+	p.terminated[task] = true
+	return first
 }
 
 // free makes a busy process idle, unless it is killed or gone.

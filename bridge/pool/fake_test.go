@@ -3,6 +3,7 @@ package pool
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -185,7 +186,7 @@ func (f fakeProcess) do(data []byte, request string, answer map[string]any) bool
 		fmt.Fprint(os.Stdout, strings.Repeat(order.Text, max(1, order.Times)))
 	case "exit":
 		fmt.Fprint(os.Stderr, order.Text)
-		syscall.Exit(4)
+		syscall.Exit(cmp.Or(order.Times, 4))
 	case "stop":
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		hang()

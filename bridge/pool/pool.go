@@ -29,6 +29,15 @@ type Pool struct {
 	target    int // how many processes there are to be
 	trimming  bool
 
+	// terminated are the tasks whose process was ended by SIGTERM and that no
+	// process has answered since. Gantry sends none. A service manager that
+	// stops Gantry may send one to every process of the service, even before
+	// Gantry has its own, and that is to cost no task an attempt; but the pool
+	// then does not live to see the task again. What dies so for a second time
+	// was not stopped: the task itself or its size is the cause, and it crashed,
+	// or it would come back for ever.
+	terminated map[int64]bool
+
 	failures int         // since a process did work
 	failedAt time.Time   // when the last of them was
 	again    *time.Timer // set while nothing is started
@@ -49,7 +58,7 @@ func New(c Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pool{config: c, target: c.Min}, nil
+	return &Pool{config: c, target: c.Min, terminated: map[int64]bool{}}, nil
 }
 
 // Start starts Config.Min processes and returns when each is ready or has
