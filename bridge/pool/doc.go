@@ -31,6 +31,14 @@
 // is stopped by a signal (SIGSTOP) is found by waiting, like a dead one, and is
 // killed at once, whatever it was doing.
 //
+// # When Gantry is killed
+//
+// The kernel kills each process that Gantry started, and no other: a program
+// that a task started lives on, and can overlap the next run of the task. So
+// Config.Command must become PHP (exec): a shell that waits for PHP would die
+// in its place, and PHP would finish its task and only then see the end of its
+// requests.
+//
 // # Replacement
 //
 // A process says that it wants to be replaced, and why: it served its number

@@ -213,8 +213,8 @@ final class GantryPoolHostTest extends GantryTestCase {
 
   public static function provideForks() {
     return array(
-      'and comes back' => array(false),
-      'and fails' => array(true),
+      'a forked process comes back from the work' => array(false),
+      'a forked process fails' => array(true),
     );
   }
 
