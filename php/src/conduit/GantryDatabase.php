@@ -10,6 +10,15 @@ final class GantryDatabase extends Phobject {
   // Seconds: enough for a server to be restarted.
   const MAXIMUM_TRYING = 60;
 
+  // Seconds after which a process counts as dead of which nobody knows.
+  const MAXIMUM_DOUBT = 600;
+
+  // Stands for the server in the name of a lock that is to be taken: no other
+  // server knows that lock.
+  const THIS_SERVER = '{server}';
+  const SERVER_NAME =
+    "LEFT(SHA1(CONCAT_WS(' ', @@hostname, @@port, @@server_id)), 8)";
+
   private $connection;
   private $processLock;
 
@@ -43,7 +52,8 @@ final class GantryDatabase extends Phobject {
    * Take a lock that the server frees when this process dies: as long as it is
    * held, what this process began is still running.
    *
-   * @return string Name of the lock.
+   * @return string Name of the lock, at most 64 characters, as servers and the
+   *   column of receipts allow.
    */
   public function holdProcessLock() {
     if ($this->processLock === null) {
@@ -52,10 +62,10 @@ final class GantryDatabase extends Phobject {
         array(
           'gantry',
           GantryProcessIdentity::getName(),
-          bin2hex(random_bytes(8)),
+          self::THIS_SERVER,
+          bin2hex(random_bytes(5)),
         ));
-      $this->takeLock($lock);
-      $this->processLock = $lock;
+      $this->processLock = $this->takeLock($lock);
     }
     return $this->processLock;
   }
@@ -67,27 +77,38 @@ final class GantryDatabase extends Phobject {
     $results = $this->queryInOneTrip(
       array(
         qsprintf($conn, 'SET SESSION wait_timeout = %d', 2147483),
-        qsprintf($conn, 'SELECT GET_LOCK(%s, 0) held', $lock),
+        qsprintf(
+          $conn,
+          'SELECT GET_LOCK(REPLACE(%s, %s, '.self::SERVER_NAME.'), 0) held, '.
+            self::SERVER_NAME.' server',
+          $lock,
+          self::THIS_SERVER),
       ));
     foreach ($results as $result) {
       if ($result instanceof Exception) {
         throw $result;
       }
     }
-    if (!$results[1][0]['held']) {
-      throw new Exception(pht('The lock "%s" can not be taken.', $lock));
+    list($row) = $results[1];
+    $lock = str_replace(self::THIS_SERVER, $row['server'], $lock);
+    if (!$row['held']) {
+      // The server may not have noticed yet that the connection before ended.
+      throw new AphrontLockTimeoutQueryException(
+        pht('The lock "%s" can not be taken.', $lock));
     }
 
     // Phorge does not repeat a query behind the back of a held lock.
     $conn->rememberLock($lock);
+    return $lock;
   }
 
   /**
    * @param string $lock Lock of a process.
    * @param int $epoch When the process held it.
    * @return bool The process is dead, or was cut off from the database. A
-   *   server that was started later knows nothing of its locks, so then it is
-   *   dead only when it is seen to be gone from this host.
+   *   server that was started later, or another one after a failover, knows
+   *   nothing of its lock. Then it is dead when it is seen to be gone from this
+   *   host, or else after some time, so that nothing waits for it for ever.
    */
   public function isProcessDead($lock, $epoch) {
     $conn = $this->getConnection();
@@ -95,16 +116,22 @@ final class GantryDatabase extends Phobject {
     $uptime = queryfx_one($conn, 'SHOW GLOBAL STATUS LIKE %s', 'Uptime');
     $row = queryfx_one(
       $conn,
-      'SELECT IS_FREE_LOCK(%s) isFree, UNIX_TIMESTAMP() - %d started',
-      $lock,
-      $uptime['Value']);
+      'SELECT IS_FREE_LOCK(%s) isFree, UNIX_TIMESTAMP() now, '.
+        self::SERVER_NAME.' server',
+      $lock);
 
     if (!$row['isFree']) {
       return false;
     }
 
-    return $epoch > $row['started']
-        || GantryProcessIdentity::isGone(idx(explode(':', $lock), 1, ''));
+    list(, $process, $server) = array_pad(explode(':', $lock), 3, '');
+    $started = $row['now'] - $uptime['Value'];
+    if ($server === $row['server'] && $epoch > $started) {
+      return true;
+    }
+
+    return GantryProcessIdentity::isGone($process)
+        || $row['now'] - max($epoch, $started) > self::MAXIMUM_DOUBT;
   }
 
   /**

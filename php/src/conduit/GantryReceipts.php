@@ -3,12 +3,16 @@
 /**
  * One row for every execution that began under a lease. It keeps a second one
  * from beginning, and the outcome for a caller whose answer got lost.
+ *
+ * An execution outlives its lease when its caller dies or stops. Then the next
+ * lease does not run the task beside it, and takes over its success.
  */
 final class GantryReceipts extends Phobject {
 
   const CLAIM_MADE = 'made';
   const CLAIM_EXISTS = 'exists';
   const CLAIM_REFUSED = 'refused';
+  const CLAIM_RUNNING = 'running';
 
   const STATE_DONE = 'done';
   const STATE_RUNNING = 'running';
@@ -27,7 +31,7 @@ final class GantryReceipts extends Phobject {
   const MAXIMUM_OUTCOME_BYTES = 1048576;
 
   /**
-   * Seconds after which a receipt goes, once its lease is gone.
+   * Seconds after which a receipt goes, once it has done its duty.
    */
   const RETENTION = 600;
 
@@ -87,35 +91,27 @@ final class GantryReceipts extends Phobject {
     }
 
     $lock = $this->database->holdProcessLock();
-    $table = new PhabricatorWorkerActiveTask();
-    list($rows, $claimed) = $this->database->queryInOneTrip(
+    $results = $this->database->queryInOneTrip(
       array(
         qsprintf(
           $conn,
-          'SELECT task.*, taskdata.data _taskData, UNIX_TIMESTAMP() _serverTime
+          'SELECT COUNT(*) FROM %Q INTO @gantry_earlier',
+          $this->newEarlierReceipts($conn, $task)),
+        qsprintf(
+          $conn,
+          'SELECT task.*, taskdata.data _taskData,
+              UNIX_TIMESTAMP() _serverTime, @gantry_earlier _earlier
             FROM %R task LEFT JOIN %R taskdata ON taskdata.id = task.dataID
             WHERE task.id = %d AND task.leaseOwner = %s',
-          $table,
+          new PhabricatorWorkerActiveTask(),
           new PhabricatorWorkerTaskData(),
           $task->getID(),
           $task->getLeaseOwner()),
-        qsprintf(
-          $conn,
-          'INSERT INTO %R (taskID, leaseOwner, processLock, outcome, epoch)
-            SELECT id, leaseOwner, %s, NULL, UNIX_TIMESTAMP() FROM %R
-            WHERE id = %d
-              AND CAST(taskClass AS BINARY) = %s
-              AND CAST(leaseOwner AS BINARY) = %s
-              AND leaseExpires > UNIX_TIMESTAMP()',
-          GantryDatabase::getTable('receipts'),
-          $lock,
-          $table,
-          $task->getID(),
-          $task->getTaskClass(),
-          $task->getLeaseOwner()),
+        $this->newClaim($conn, $task, $lock, null, 0),
       ));
+    list(, $rows, $claimed) = $results;
 
-    foreach (array($rows, $claimed) as $result) {
+    foreach ($results as $result) {
       if ($result instanceof AphrontDuplicateKeyQueryException) {
         $claimed = $this->isClaimedBy($conn, $task, $lock);
         if (!$claimed) {
@@ -126,9 +122,132 @@ final class GantryReceipts extends Phobject {
       }
     }
 
-    return ($claimed && $rows)
-      ? array(self::CLAIM_MADE, head($rows))
+    if (!$rows) {
+      return array(self::CLAIM_REFUSED, null);
+    }
+
+    $row = head($rows);
+    if ($claimed) {
+      return array(self::CLAIM_MADE, $row);
+    }
+    return $row['_earlier']
+      ? $this->claimAgain($conn, $task, $lock, $row)
       : array(self::CLAIM_REFUSED, null);
+  }
+
+  private function newClaim(
+    $conn,
+    GantryTaskRequest $task,
+    $lock,
+    $outcome,
+    $earlier) {
+
+    return qsprintf(
+      $conn,
+      'INSERT INTO %R (taskID, leaseOwner, processLock, outcome, epoch)
+        SELECT id, leaseOwner, %s, %ns, UNIX_TIMESTAMP() FROM %R
+        WHERE id = %d
+          AND CAST(taskClass AS BINARY) = %s
+          AND CAST(leaseOwner AS BINARY) = %s
+          AND leaseExpires > UNIX_TIMESTAMP()
+          AND @gantry_earlier = %d',
+      GantryDatabase::getTable('receipts'),
+      $lock,
+      $outcome,
+      new PhabricatorWorkerActiveTask(),
+      $task->getID(),
+      $task->getTaskClass(),
+      $task->getLeaseOwner(),
+      $earlier);
+  }
+
+  /**
+   * Receipts of earlier leases that matter to this one: of executions that have
+   * no outcome, and of those that began after the task was saved last. Leasing
+   * a task and giving it back do not save it, but whatever settles an outcome
+   * does, and so does a person who wants another execution.
+   */
+  private function newEarlierReceipts($conn, GantryTaskRequest $task) {
+    return qsprintf(
+      $conn,
+      '%R receipt JOIN %R task ON task.id = receipt.taskID
+        WHERE receipt.taskID = %d
+          AND receipt.leaseOwner != %s
+          AND receipt.processLock != %s
+          AND (receipt.outcome IS NULL OR receipt.epoch >= task.dateModified)',
+      GantryDatabase::getTable('receipts'),
+      new PhabricatorWorkerActiveTask(),
+      $task->getID(),
+      $task->getLeaseOwner(),
+      self::LOCK_OF_NOBODY);
+  }
+
+  /**
+   * Claim a task that was executed under earlier leases. A success that was
+   * never settled becomes that of this lease, whose receipt keeps it. Any other
+   * outcome is followed by another execution anyway.
+   */
+  private function claimAgain(
+    $conn,
+    GantryTaskRequest $task,
+    $lock,
+    array $row) {
+
+    foreach ($this->loadEarlierReceipts($conn, $task) as $receipt) {
+      if ($receipt['outcome'] === null && !$this->isDead($receipt)) {
+        return array(self::CLAIM_RUNNING, null);
+      }
+    }
+
+    // One may have written its outcome just before it ended.
+    $success = null;
+    foreach ($this->loadEarlierReceipts($conn, $task) as $receipt) {
+      if ($this->isSuccess($receipt)) {
+        $success = $receipt['outcome'];
+      }
+    }
+
+    try {
+      queryfx(
+        $conn,
+        '%Q',
+        $this->newClaim($conn, $task, $lock, $success, $row['_earlier']));
+    } catch (AphrontDuplicateKeyQueryException $ex) {
+      return array(self::CLAIM_EXISTS, null);
+    }
+
+    if (!$conn->getAffectedRows()) {
+      return array(self::CLAIM_REFUSED, null);
+    }
+    return ($success === null)
+      ? array(self::CLAIM_MADE, $row)
+      : array(self::CLAIM_EXISTS, null);
+  }
+
+  /**
+   * Locked, they are read as they are now, not as they were when the
+   * transaction began.
+   */
+  private function loadEarlierReceipts($conn, GantryTaskRequest $task) {
+    return queryfx_all(
+      $conn,
+      'SELECT receipt.processLock, receipt.outcome, receipt.epoch FROM %Q
+        LOCK IN SHARE MODE',
+      $this->newEarlierReceipts($conn, $task));
+  }
+
+  private function isSuccess(array $receipt) {
+    if (!strlen((string)$receipt['outcome'])) {
+      return false;
+    }
+    $outcome = phutil_json_decode($receipt['outcome']);
+    return $outcome['kind'] === GantryTaskOutcome::KIND_SUCCEEDED;
+  }
+
+  private function isDead(array $receipt) {
+    return $this->database->isProcessDead(
+      $receipt['processLock'],
+      (int)$receipt['epoch']);
   }
 
   /**
@@ -173,10 +292,7 @@ final class GantryReceipts extends Phobject {
     $receipt = $this->loadReceipt($task);
 
     if ($receipt && $receipt['outcome'] === null) {
-      $is_dead = $this->database->isProcessDead(
-        $receipt['processLock'],
-        (int)$receipt['epoch']);
-      if (!$is_dead) {
+      if (!$this->isDead($receipt)) {
         return array(self::STATE_RUNNING, null);
       }
 
@@ -209,8 +325,9 @@ final class GantryReceipts extends Phobject {
   }
 
   /**
-   * An owner is unique to one lease, so a receipt has done its duty when that
-   * lease is gone.
+   * A receipt has done its duty when its task has left the queue. Before, it
+   * also matters to later leases, except for what @{method:newEarlierReceipts}
+   * passes over.
    */
   public function collectGarbage($limit) {
     $conn = $this->database->getConnection();
@@ -218,14 +335,18 @@ final class GantryReceipts extends Phobject {
     $rows = queryfx_all(
       $conn,
       'SELECT receipt.taskID, receipt.leaseOwner FROM %R receipt
-        LEFT JOIN %R task
-          ON task.id = receipt.taskID
-          AND task.leaseOwner = receipt.leaseOwner
-        WHERE receipt.epoch < UNIX_TIMESTAMP() - %d AND task.id IS NULL
+        LEFT JOIN %R task ON task.id = receipt.taskID
+        WHERE receipt.epoch < UNIX_TIMESTAMP() - %d
+          AND (task.id IS NULL
+            OR (NOT (task.leaseOwner <=> receipt.leaseOwner)
+              AND (receipt.processLock = %s
+                OR (receipt.outcome IS NOT NULL
+                  AND receipt.epoch < task.dateModified))))
         ORDER BY receipt.epoch LIMIT %d',
       GantryDatabase::getTable('receipts'),
       new PhabricatorWorkerActiveTask(),
       self::RETENTION,
+      self::LOCK_OF_NOBODY,
       $limit);
 
     foreach (array_chunk($rows, 256) as $chunk) {

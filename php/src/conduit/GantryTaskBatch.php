@@ -12,6 +12,7 @@ final class GantryTaskBatch extends Phobject {
 
   const REFUSED_CLASS = 'class-not-allowed';
   const REFUSED_LEASE = 'not-leased';
+  const REFUSED_RUNNING = 'still-running';
   const REFUSED_WORKER = GantryTaskOutcome::CATEGORY_NOT_A_WORKER;
 
   private $database;
@@ -83,6 +84,8 @@ final class GantryTaskBatch extends Phobject {
           $outcome);
       } else if ($claim === GantryReceipts::CLAIM_REFUSED) {
         $refusals[$key] = self::REFUSED_LEASE;
+      } else if ($claim === GantryReceipts::CLAIM_RUNNING) {
+        $refusals[$key] = self::REFUSED_RUNNING;
       }
     }
 
@@ -184,6 +187,8 @@ final class GantryTaskBatch extends Phobject {
         return pht(
           'There is no such task of this class under a live lease of this '.
           'owner.');
+      case self::REFUSED_RUNNING:
+        return pht('It still runs under an earlier lease.');
       case self::REFUSED_WORKER:
         return pht('The class is not a PhabricatorWorker.');
       default:
