@@ -19,11 +19,22 @@ type taskRef struct {
 // notAllowed is the code of a task whose class is not in gantry.task-classes.
 const notAllowed = "class-not-allowed"
 
+const (
+	// stillRunningWait is how long a task waits that an earlier lease still
+	// runs, before it is asked for again.
+	stillRunningWait = 15 * time.Second
+
+	// leftWait is how long a task waits which PHP may still run when this
+	// process stops.
+	leftWait = time.Minute
+)
+
 // call is one worker.execute, from when it is sent until the outcome of each of
 // its tasks is known.
 type call struct {
 	*Executor
 	open    []*job        // whose outcomes are not known
+	ended   bool          // nobody is at work on it over its connection any more
 	refused bool          // as a whole, unless an earlier copy of it was let in
 	pause   time.Duration // after the last look at the receipts
 }
@@ -51,6 +62,7 @@ func (c *call) settle() {
 		case <-c.life.Done():
 			c.leave()
 		case err := <-ran:
+			c.ended = true
 			next.Reset(c.answered(found, err))
 		case <-next.C:
 			next.Reset(c.lookup(ctx))
@@ -124,12 +136,14 @@ func (c *call) note(err error) *failure {
 	return failed
 }
 
-// read answers the jobs whose receipts say how they ended.
+// read answers the jobs whose receipts say how they ended. A process counts as
+// dead when only its connection to the database was cut; but while PHP works,
+// the call does not end.
 func (c *call) read(found receipts) {
 	var open []*job
 	for _, j := range c.open {
 		r := found[j.ref()]
-		if r == nil || r.State == stateRunning {
+		if r == nil || r.State == stateRunning || r.State == stateDead && !c.ended {
 			open = append(open, j)
 			continue
 		}
@@ -169,6 +183,9 @@ func refusal(task tasks.Task, r *receipt) tasks.Outcome {
 		// finds the lease lost. Or the lease was swept and nobody took it: then
 		// the task returns to its place, and no crash is counted for it.
 		return tasks.Outcome{Kind: tasks.Released, Reason: "Phorge found its lease ended"}
+	case "still-running": // whoever asked for it died or stopped
+		return tasks.Outcome{Kind: tasks.Released, Wait: stillRunningWait,
+			Reason: "PHP still runs it for an earlier lease"}
 	case "not-a-worker": // as PhabricatorWorkerActiveTask::executeTask
 		return tasks.Outcome{Kind: tasks.Failed, Category: r.Code,
 			Reason: fmt.Sprintf("class %s is not a PhabricatorWorker: %.300s", task.Class, r.Reason)}
@@ -188,11 +205,12 @@ func (c *call) release(why error) {
 	c.open = nil
 }
 
-// leave gives up on the open tasks.
+// leave gives up on the open tasks. Stopping is no crash of theirs: whoever
+// leases them next learns what became of them.
 func (c *call) leave() {
 	for _, j := range c.open {
-		j.done <- tasks.Outcome{Kind: tasks.Lost,
-			Reason: "Gantry stopped while PHP ran it or may have run it; its lease ends by itself"}
+		j.done <- tasks.Outcome{Kind: tasks.Released, Wait: leftWait,
+			Reason: "Gantry stopped while PHP ran it or may have run it"}
 	}
 	c.open = nil
 }

@@ -17,12 +17,18 @@
 // keeps for each task and leaseOwner, until it says
 //
 //   - done: the outcome, as if the answer had come,
-//   - dead: the process died with the task,
+//   - dead: the process died with the task, which is believed once the call has
+//     ended too,
 //   - absent: the task was not begun, and cannot be any more under this
 //     leaseOwner. The lookup itself closes it, because the request may still be
 //     on its way,
 //   - running: look again later. PHP cannot be stopped from here, so such a
 //     lease is never released early.
+//
+// An execution can outlive its lease, since PHP goes on when Gantry stops or
+// dies. Then the next lease, whoever holds it, is refused while the task runs,
+// and waits without counting an attempt. A success that nobody settled is
+// answered to it as its own.
 //
 // A call that the library refuses as a whole, or that never got a connection,
 // began nothing: its tasks go back to their places and leasing pauses, until

@@ -76,8 +76,8 @@ func (e *Executor) Start(ctx context.Context) error {
 }
 
 // Close ends everything at once. It cannot stop PHP: a task that was sent and
-// whose outcome is not known is answered as Lost, so that its lease is left to
-// end by itself. To wait for the outcomes, close only after every Execute has
+// whose outcome is not known is released with a wait, after which whoever leases
+// it learns what became of it. To wait for the outcomes, close only after every Execute has
 // returned; to end a runtime that waits for them, close before. It can be called
 // any number of times.
 func (e *Executor) Close() error {

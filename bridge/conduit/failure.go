@@ -74,7 +74,7 @@ func (c *client) skew(header http.Header) string {
 	if apart := c.now().Sub(theirs).Round(time.Second); apart.Abs() > 50*time.Second {
 		return fmt.Sprintf(", and set the clocks: this host is %v from the server's time, and a signature holds for a minute", apart)
 	}
-	return " (the clocks agree)"
+	return " (the clocks agree); a request that waits longer than a minute for a free process of php-fpm is refused too"
 }
 
 // retryAfter answers how long the server asks to be left alone: 0 when it does

@@ -195,5 +195,5 @@ func TestB44ShutdownDoesNotWaitForRetryAfter(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	want(t, await(t, outcome), tasks.Lost, "its lease ends by itself")
+	want(t, await(t, outcome), tasks.Released, "Gantry stopped")
 }

@@ -35,6 +35,7 @@ type phorge struct {
 	nonces   map[string]bool
 	leases   map[taskRef]bool // that live
 	receipts map[taskRef]receiptRow
+	refusals map[taskRef]string // codes, of tasks that may run later
 	executed map[taskRef]int
 	calls    []*conduitCall
 
@@ -70,6 +71,7 @@ func newPhorge(t *testing.T) *phorge {
 		nonces:   map[string]bool{},
 		leases:   map[taskRef]bool{},
 		receipts: map[taskRef]receiptRow{},
+		refusals: map[taskRef]string{},
 		executed: map[taskRef]int{},
 		work:     func(taskRef) string { return succeeded },
 		meddle:   func(*conduitCall, http.ResponseWriter) bool { return false },
@@ -183,6 +185,9 @@ func (p *phorge) execute(task taskRef) {
 	if _, has := p.receipts[task]; has {
 		return
 	}
+	if p.entersEarlier(task) {
+		return
+	}
 	if !p.leases[task] {
 		p.receipts[task] = receiptRow{state: stateRefused, code: "not-leased"}
 		return
@@ -193,6 +198,23 @@ func (p *phorge) execute(task taskRef) {
 	} else {
 		p.receipts[task] = receiptRow{state: stateRunning}
 	}
+}
+
+// entersEarlier answers a task as what came of it under an earlier lease: it
+// runs still, or it succeeded. It needs the lock.
+func (p *phorge) entersEarlier(task taskRef) bool {
+	for other, row := range p.receipts {
+		switch {
+		case other.ID != task.ID:
+		case row.state == stateRunning:
+			p.refusals[task] = "still-running"
+			return true
+		case row.state == stateDone && strings.Contains(row.outcome, `"kind":"succeeded"`):
+			p.receipts[task] = row
+			return true
+		}
+	}
+	return false
 }
 
 // closeReceipt keeps a task that has not begun from beginning.
@@ -208,7 +230,10 @@ func (p *phorge) closeReceipt(task taskRef) {
 func (p *phorge) receipt(task taskRef) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	row := p.receipts[task]
+	row, has := p.receipts[task]
+	if !has {
+		row = receiptRow{state: stateRefused, code: p.refusals[task]}
+	}
 	if row.outcome == "" {
 		row.outcome = "null"
 	}

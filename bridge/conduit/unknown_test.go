@@ -205,6 +205,65 @@ func TestATaskWhoseProcessDiedCrashed(t *testing.T) {
 	}
 }
 
+// Its connection to the database may have been cut, as by a firewall, and its
+// lock with it.
+func TestAProcessIsNotDeadWhileItsCallLasts(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(c *conduitCall, w http.ResponseWriter)
+		kind tasks.Kind
+	}{
+		"it finishes": {func(c *conduitCall, w http.ResponseWriter) {
+			c.phorge.setReceipt(c.tasks[0], receiptRow{state: stateDone, outcome: succeeded})
+			c.answer(w, c.result())
+		}, tasks.Succeeded},
+		"it dies indeed": {func(_ *conduitCall, w http.ResponseWriter) { page(w, 502, "Bad Gateway") }, tasks.Crashed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPhorge(t)
+			e, _ := start(t, impatient(p))
+			task := p.leased()
+			end := make(chan struct{})
+			p.setReceipt(ref(task), receiptRow{state: stateDead})
+			p.setMeddle(func(call *conduitCall, w http.ResponseWriter) bool {
+				if call.mode != "run" {
+					return false
+				}
+				<-end
+				c.end(call, w)
+				return true
+			})
+			outcome := background(t.Context(), e, task)
+			eventually(t, "it is looked up several times", func() bool { return p.count("lookup") > 3 })
+			select {
+			case o := <-outcome:
+				t.Fatalf("it came to %+v while its call lasts", o)
+			default:
+			}
+			close(end)
+			want(t, await(t, outcome), c.kind, "")
+		})
+	}
+}
+
+func TestATaskIsNotRunBesideItselfAndItsSuccessIsTakenOver(t *testing.T) {
+	p := newPhorge(t)
+	e, _ := start(t, configured(p))
+	task := p.leased()
+	earlier := ref(task)
+	earlier.LeaseOwner = "gantry:0:0:dead:host"
+	p.setReceipt(earlier, receiptRow{state: stateRunning})
+	outcome := execute(t, e, task)
+	want(t, outcome, tasks.Released, "earlier lease")
+	if outcome.Wait != stillRunningWait || !e.Ready("PhabricatorTestWorker") {
+		t.Errorf("it waits %v; ready is %v", outcome.Wait, e.Ready("PhabricatorTestWorker"))
+	}
+	p.setReceipt(earlier, receiptRow{state: stateDone, outcome: succeeded})
+	want(t, execute(t, e, task), tasks.Succeeded, "")
+	if n := p.executed[ref(task)]; n != 0 {
+		t.Errorf("it was executed %d times again", n)
+	}
+}
+
 func TestACallThatHangsIsLookedUpBeside(t *testing.T) {
 	p := newPhorge(t)
 	e, _ := start(t, impatient(p))

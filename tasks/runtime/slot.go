@@ -50,6 +50,9 @@ func (l *loop) execute(h *held) tasks.Outcome {
 	case outcome.Kind == tasks.Lost:
 		l.logLost(h, outcome.Reason)
 		return outcome
+	case outcome.Kind == tasks.Released && outcome.Wait > 0 && cause != errDeadline:
+		outcome.Wait = max(outcome.Wait, l.book.leaseToLeave(h))
+		return outcome
 	case cause == nil || outcome.Kind == tasks.Succeeded:
 		return h.settleable(outcome)
 	case cause == errDeadline:
@@ -172,6 +175,17 @@ func (b *book) next(g *group, now time.Time) *held {
 	first.running++
 	b.stats.Started++
 	return h
+}
+
+// leaseToLeave answers the least that a task is to wait when the runtime stops
+// and what runs it goes on: as long as its lease would have lasted.
+func (b *book) leaseToLeave(h *held) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.stopping {
+		return 0
+	}
+	return h.leaseTime
 }
 
 // finish ends a running task and answers the next one for its slot.

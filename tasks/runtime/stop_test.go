@@ -172,6 +172,27 @@ func TestWorkThatSucceededWhileItWasStoppedIsKept(t *testing.T) {
 	})
 }
 
+// PHP on another host goes on with its task.
+func TestWhatCannotBeStoppedWaitsAtLeastAsLongAsItsLease(t *testing.T) {
+	for name, c := range map[string]struct{ asked, want time.Duration }{
+		"longer than the lease":  {5 * time.Minute, 5 * time.Minute},
+		"shorter than the lease": {time.Second, DefaultLeaseTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				id := s.queue("A", 1)[0]
+				r := s.start(only("A", &worker{do: func(ctx context.Context, _ tasks.Task) tasks.Outcome {
+					<-ctx.Done()
+					return tasks.Outcome{Kind: tasks.Released, Wait: c.asked}
+				}}))
+				pass(time.Second)
+				s.must(r.Close())
+				s.waits(id, "(back)", c.want, 0)
+			})
+		})
+	}
+}
+
 func TestCloseNamesTheOutcomesThatCouldNotBeSettled(t *testing.T) {
 	play(t, func(s *scene) {
 		s.queue("A", 1)
