@@ -129,6 +129,32 @@ func TestPHPRunsEveryClassWithoutAPlugin(t *testing.T) {
 	}
 }
 
+// asked is a queue that remembers what it was asked for.
+type asked struct {
+	memory
+	wants []tasks.LeaseRequest
+}
+
+func (a *asked) Lease(ctx context.Context, want tasks.LeaseRequest) ([]tasks.Task, error) {
+	a.wants = append(a.wants, want)
+	return a.memory.Lease(ctx, want)
+}
+
+func TestOfConduitOnlyTheClassesThatItAllowsAreAskedFor(t *testing.T) {
+	keys := writeFile(t, "keys.json", `{"a":"hunter2-hunter2-hunter2-hunter2-hunter2"}`, 0o600)
+	a := &asked{memory: queued(t, 3, "NotAllowed")}
+	got := commandOf(t, a, "", startPHP, "run", "--until-empty", "--php-pickup-delay=0s", "--dsn=u@/ns_worker",
+		"--conduit="+capabilities(t, time.Now(), "Allowed", "AllowedToo").URL, "--conduit-key-file="+keys)
+	if got.code != exitOK || !strings.HasPrefix(got.out, "0 tasks leased") || len(a.wants) == 0 {
+		t.Fatalf("exit code %d, asked %d times, %s%s", got.code, len(a.wants), got.out, got.err)
+	}
+	for _, want := range a.wants {
+		if len(want.Classes) != 2 || want.Want("Allowed").Limit == 0 || want.Want("AllowedToo").Limit == 0 || want.Others.Limit != 0 {
+			t.Errorf("asked for %+v", want)
+		}
+	}
+}
+
 func TestAClassFallsBackToPHPOnlyWhenItSaysSo(t *testing.T) {
 	h, err := host.New(host.Config{Manifest: &host.Manifest{Plugins: []host.Plugin{{Classes: map[string]host.Class{
 		"Held":  {Fallback: host.Hold},
