@@ -2,7 +2,7 @@
 
 /**
  * Ends the process that executes it, in the way its data says, or works on for
- * so many seconds. It leaves a line for every execution, as GantryLiveWorker.
+ * so many seconds, or until a file is there. It leaves a line for every execution, as GantryLiveWorker.
  */
 final class GantryLiveDyingWorker extends PhabricatorWorker {
 
@@ -21,6 +21,11 @@ final class GantryLiveDyingWorker extends PhabricatorWorker {
         return strlen(str_repeat('x', 1 << 28));
       case 'fatal':
         return eval('final class PhabricatorWorker {}');
+    }
+
+    $until = idx($this->getTaskData(), 'until');
+    while ($until !== null && !file_exists($until)) {
+      usleep(20000);
     }
 
     usleep((int)(1000000 * idx($this->getTaskData(), 'duration', 0)));
