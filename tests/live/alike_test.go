@@ -155,8 +155,11 @@ func oddWorkers(t *testing.T, g *ground) {
 		{"options": map[string]any{"priority": nil}},
 		{"options": map[string]any{"priority": 77, "objectPHID": g.world.Alice.PHID, "containerPHID": g.world.Bob.PHID}},
 	}
+	first := map[string]any{"options": map[string]any{"priority": 0}}
+	bad := map[string]any{"options": map[string]any{"delayUntil": 1.5}}
 	for _, data := range []map[string]any{
 		{"queue": follow},
+		{"queue": []map[string]any{first, bad, follow[0]}},
 		{"queue": follow, "do": "yield"},
 		{"queue": follow, "do": "exception"},
 		{"queue": follow, "do": "permanent"},

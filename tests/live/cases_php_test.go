@@ -91,6 +91,39 @@ func TestB49AMailWhoseSuccessGotLostIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// TestASuccessOutlivesAFollowUpThatTheQueueCannotHold is as in stock Phorge, but
+// for the row of worker_taskdata that MySQL has taken before it refuses the task.
+func TestASuccessOutlivesAFollowUpThatTheQueueCannotHold(t *testing.T) {
+	for name, start := range executors {
+		t.Run(name, func(t *testing.T) {
+			g := newGround(t)
+			e := start(t, g)
+			for _, bad := range []map[string]any{
+				{"objectPHID": strings.Repeat("o", 65)}, {"priority": -5}, {"delayUntil": 1 << 32},
+			} {
+				q := openQueue(t, g.Phorge)
+				q.exec(t, "DELETE FROM worker_archivetask")
+				id := g.schedule(t, "GantryLiveOddWorker", map[string]any{"queue": []map[string]any{
+					{"options": map[string]any{"priority": 0}}, {"options": bad}, {},
+				}}, nil)
+				if failed := drainOneByOne(t, g, e); len(failed) > 0 {
+					t.Errorf("%v: it failed: %v", bad, failed)
+				}
+				if got := q.row(t, id); !got.Archived || got.Result != tasks.ResultSuccess || got.Failures != 0 {
+					t.Errorf("%v: the task is %s, want success", bad, got)
+				}
+				if n := q.count(t, "SELECT COUNT(*) FROM worker_archivetask WHERE priority = 0"); n != 1 {
+					t.Errorf("%v: %d tasks of priority 0 ran, want the follow-up before it", bad, n)
+				}
+				all := q.count(t, "SELECT COUNT(*) FROM worker_archivetask") + q.count(t, "SELECT COUNT(*) FROM worker_activetask")
+				if all != 2 {
+					t.Errorf("%v: there are %d tasks, want the parent and one follow-up", bad, all)
+				}
+			}
+		})
+	}
+}
+
 func TestB42PhorgeAnswersToItsOwnNameOnly(t *testing.T) {
 	g := newGround(t)
 	local := strings.Replace(g.web.URL(), "127.0.0.1", "localhost", 1)

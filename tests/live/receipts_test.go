@@ -117,6 +117,22 @@ func (g *ground) died(t *testing.T, batch []leased) {
 	}
 }
 
+// TestARequestThatCannotBeClearedRunsNoFurtherTask has a task that leaves a
+// lock that cannot be released.
+func TestARequestThatCannotBeClearedRunsNoFurtherTask(t *testing.T) {
+	g := newGround(t)
+	odd, good := g.leaseOf(t, "GantryLiveOddWorker", map[string]any{"do": "stuck-lock"}), g.lease(t, nil)
+	for i, want := range [][]string{{"done", "absent"}, {"done", "done"}} {
+		got, err := g.send(t.Context(), g.newCall(t, odd, good))
+		if err != nil || !slices.Equal(got.states(), want) {
+			t.Errorf("answered %s, %v; want %q", got.text, err, want)
+		}
+		if n := g.ran(t, good.ID); n != i {
+			t.Errorf("the task behind it ran %d times after %d calls", n, i+1)
+		}
+	}
+}
+
 func TestCallsForOneTaskAtTheSameMomentRunItOnce(t *testing.T) {
 	g := newGround(t)
 	for range 5 {

@@ -57,6 +57,9 @@ final class GantryLiveOddWorker extends PhabricatorWorker {
         $lock = PhabricatorGlobalLock::newLock('gantry-odd');
         $lock->lock(1);
         throw new Error(pht('The lock is held.'));
+      case 'stuck-lock':
+        GantryLiveStuckLock::leave();
+        return;
       case 'transaction':
         id(new PhabricatorUser())->openTransaction();
         throw new Exception(pht('The transaction is open.'));
