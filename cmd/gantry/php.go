@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 
 	"github.com/phorge-gantry/gantry/bridge/conduit"
 	"github.com/phorge-gantry/gantry/bridge/pool"
@@ -149,6 +150,12 @@ func newConduit(c *config, log zerolog.Logger) (*conduit.Executor, error) {
 
 // runs reports whether anything runs PHP here.
 func (p *phpRoute) runs() bool { return p.name != "" }
+
+// takes reports whether PHP runs the tasks of a class. What is not ready may
+// take any: nobody knows which it names.
+func (p *phpRoute) takes(class string) bool {
+	return p.runs() && (p.classes == nil || !p.ready() || slices.Contains(p.classes(), class))
+}
 
 // ready reports whether PHP would run a task that came now.
 func (p *phpRoute) ready() bool { return p.runs() && p.state().ready }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,10 +149,28 @@ func TestOfConduitOnlyTheClassesThatItAllowsAreAskedFor(t *testing.T) {
 	if got.code != exitOK || !strings.HasPrefix(got.out, "0 tasks leased") || len(a.wants) == 0 {
 		t.Fatalf("exit code %d, asked %d times, %s%s", got.code, len(a.wants), got.out, got.err)
 	}
+	if strings.Count(got.err, "nothing here runs this class") != 1 || !strings.Contains(got.err, `"taskClass":"NotAllowed","queued":3`) {
+		t.Errorf("the log is %s", got.err)
+	}
 	for _, want := range a.wants {
 		if len(want.Classes) != 2 || want.Want("Allowed").Limit == 0 || want.Want("AllowedToo").Limit == 0 || want.Others.Limit != 0 {
 			t.Errorf("asked for %+v", want)
 		}
+	}
+}
+
+func TestOfClassesThatNothingRunsNoMoreAreLoggedThanAPersonReads(t *testing.T) {
+	m := newMemory()
+	for i := range maxUnknown + 50 {
+		if _, err := m.Enqueue(t.Context(), []tasks.NewTask{{Class: fmt.Sprint("Bogus", i), Data: []byte(`{}`)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := writeFile(t, "keys.json", `{"a":"hunter2-hunter2-hunter2-hunter2-hunter2"}`, 0o600)
+	got := commandOf(t, m, "", startPHP, "run", "--until-empty", "--php-pickup-delay=0s", "--dsn=u@/ns_worker",
+		"--conduit="+capabilities(t, time.Now(), "Allowed").URL, "--conduit-key-file="+keys)
+	if n := strings.Count(got.err, "nothing here runs this class"); got.code != exitOK || n != maxUnknown {
+		t.Errorf("exit code %d, %d classes are logged", got.code, n)
 	}
 }
 

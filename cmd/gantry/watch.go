@@ -19,6 +19,9 @@ const (
 	// queueEvery is how often the queue is searched for classes that nothing
 	// here runs. The count behind it is bounded, but not free.
 	queueEvery = time.Minute
+
+	// maxUnknown is how many classes are logged that nothing here runs.
+	maxUnknown = 100
 )
 
 // watch tells people what a running Gantry does, and what it cannot do.
@@ -85,20 +88,20 @@ func (w *watch) look(ctx context.Context, now time.Time, stats runtime.Stats) {
 	}
 }
 
-// takes reports whether something here runs a class. PHP is given all that no
-// plugin takes.
+// takes reports whether something here runs a class.
 func (w *watch) takes(class string) bool {
-	return w.served[class] || w.php.runs()
+	return w.served[class] || w.php.takes(class)
 }
 
-// tellUnknown logs each class of the queue that nothing here runs, once.
+// tellUnknown logs each class of the queue that nothing here runs, once, and
+// no more of them than a person reads.
 func (w *watch) tellUnknown(ctx context.Context) {
 	stats, err := w.operator.Stats(ctx)
 	if err != nil {
 		return // the runtime tells when the store does not work
 	}
 	for _, class := range stats.Classes {
-		if w.takes(class.Class) || w.unknown[class.Class] {
+		if w.takes(class.Class) || w.unknown[class.Class] || len(w.unknown) == maxUnknown {
 			continue
 		}
 		w.unknown[class.Class] = true
