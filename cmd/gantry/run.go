@@ -95,7 +95,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	}
 	defer php.Close()
 	// Cancelling does not end PHP on another host, and the runtime waits for
-	// it. Closing leaves what still runs there to its lease.
+	// it. Closing leaves what still runs there to the next lease.
 	context.AfterFunc(stop, func() { _ = php.Close() })
 	if len(h.Classes()) == 0 && !php.runs() {
 		return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s", php.why)

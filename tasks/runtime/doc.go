@@ -40,5 +40,6 @@
 //
 // Drain gives unstarted tasks back, waits for the running ones, and cancels
 // and releases those that take too long. Close does not wait. Either leaves no
-// goroutine and counts no attempt.
+// goroutine and counts no attempt. An executor that cannot stop its work
+// releases the task with a wait, which is then never shorter than its lease.
 package runtime
