@@ -180,6 +180,57 @@ func TestAnExecutionIsInTheWayAsLongAsItsProcessLives(t *testing.T) {
 	}
 }
 
+// TestAnOutcomeWaitsForALockThatTheServerStillHolds cuts the connection of a
+// process and lets another one hold its lock, as a server does that has not
+// noticed the cut.
+func TestAnOutcomeWaitsForALockThatTheServerStillHolds(t *testing.T) {
+	g := newGround(t)
+	g.allowDying(t)
+	q := openQueue(t, g.Phorge)
+	data, end := endless(t)
+	task := g.leaseOf(t, dyingWorker, data)
+	call, answered := g.newCall(t, task), make(chan answer, 1)
+	go func() {
+		got, _ := g.send(t.Context(), call)
+		answered <- got
+	}()
+	g.runs(t, task)
+	connection := q.count(t, "SELECT IS_USED_LOCK(processLock) FROM live_gantry.receipts WHERE taskID = ?", task.ID)
+	ghost, err := q.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ghost.Close()
+	ask := func(statement string, args ...any) (n int) {
+		t.Helper()
+		if err := ghost.QueryRowContext(t.Context(), statement, args...).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	q.exec(t, "KILL ?", connection)
+	if ask("SELECT GET_LOCK(processLock, 60) FROM live_gantry.receipts WHERE taskID = ?", task.ID) != 1 {
+		t.Fatal("the lock of the connection that was killed is not free")
+	}
+	last := ask("SELECT MAX(ID) FROM information_schema.PROCESSLIST")
+	end()
+	harness.Eventually(t, "the process comes back for its lock", func() bool {
+		return ask("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID > ? AND DB = 'live_worker' AND COMMAND = 'Sleep'", last) > 0
+	})
+	select {
+	case got := <-answered:
+		t.Fatalf("answered %s while its lock is held", got.text)
+	default:
+	}
+	ask("SELECT RELEASE_ALL_LOCKS()")
+	if got := <-answered; !slices.Equal(got.states(), []string{"done"}) {
+		t.Errorf("answered %q", got.text)
+	}
+	if got := g.lookup(t, task); got[0] != "done" {
+		t.Errorf("the receipt says %q", got)
+	}
+}
+
 // TestReceiptsOfTasksInTheQueueAreKeptForLaterLeases calls until the garbage is
 // collected.
 func TestReceiptsOfTasksInTheQueueAreKeptForLaterLeases(t *testing.T) {
