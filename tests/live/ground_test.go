@@ -63,8 +63,10 @@ func newGround(t *testing.T) *ground {
 	}
 	g := shared.ground
 	g.receiver.answer(http.StatusOK)
-	// Refusals of the tests before do not count.
-	openQueue(t, p).exec(t, "DELETE FROM live_system.system_actionlog")
+	// Refusals and daemons of the tests before do not count.
+	q := openQueue(t, p)
+	q.exec(t, "DELETE FROM live_system.system_actionlog")
+	q.exec(t, "DELETE FROM live_daemon.daemon_log")
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return

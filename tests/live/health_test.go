@@ -26,7 +26,6 @@ func (g *ground) issuesPage(t *testing.T, session string) string {
 func TestPhorgeKnowsWhetherItsQueueIsDrained(t *testing.T) {
 	g := newGround(t)
 	q := openQueue(t, g.Phorge)
-	q.exec(t, "DELETE FROM live_daemon.daemon_log")
 	session, err := g.PHP(t.Context(), "session.php", g.world.Alice.PHID)
 	if err != nil {
 		t.Fatal(err)
