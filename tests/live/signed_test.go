@@ -40,9 +40,11 @@ func (g *ground) newCall(t *testing.T, tasks ...leased) signedCall {
 		t.Fatal(err)
 	}
 	nonce := sha256.Sum256([]byte(fmt.Sprint(t.Name(), time.Now().UnixNano())))
+	q := openQueue(t, g.Phorge)
+	defer q.Close() // a test may make thousands of calls
 	return signedCall{
 		method: http.MethodPost, name: "worker.execute", namespace: g.Namespace(), key: g.keys[0],
-		timestamp: int64(openQueue(t, g.Phorge).count(t, "SELECT UNIX_TIMESTAMP()")),
+		timestamp: int64(q.count(t, "SELECT UNIX_TIMESTAMP()")),
 		nonce:     hex.EncodeToString(nonce[:16]), body: string(body),
 	}
 }
