@@ -20,12 +20,13 @@ var rooms = map[string][]string{
 	"tasks/phorge":    {"tasks"},
 	"tasks/runtime":   {"tasks"},
 	"tasks/storetest": {"tasks"},
+	"tasks/spawn":     {},
 
 	"plugins/pluginpb": {"tasks"},
 	"plugins":          {"tasks", "plugins/pluginpb"},
-	"plugins/host":     {"tasks", "plugins", "plugins/pluginpb"},
+	"plugins/host":     {"tasks", "tasks/spawn", "plugins", "plugins/pluginpb"},
 
-	"bridge/pool":    {"tasks"},
+	"bridge/pool":    {"tasks", "tasks/spawn"},
 	"bridge/conduit": {"tasks"},
 	"php":            {},
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/spawn"
 )
 
 // Pool keeps PHP processes and runs tasks in them. It is a tasks.Executor for
@@ -16,7 +17,7 @@ import (
 // for PHP to say.
 type Pool struct {
 	config  Config
-	spawner *spawner
+	spawner *spawn.Thread
 	running sync.WaitGroup // of the processes
 	close   sync.Once
 
@@ -87,7 +88,7 @@ func (p *Pool) launchFirst() ([]*resident, error) {
 		return nil, errors.New("pool: started or closed already")
 	}
 	p.started = true
-	p.spawner = newSpawner()
+	p.spawner = spawn.NewThread()
 	p.tend()
 	return slices.Clone(p.processes), nil
 }
@@ -104,7 +105,7 @@ func (p *Pool) Close() error {
 		p.mu.Unlock()
 		p.running.Wait()
 		if started {
-			p.spawner.close()
+			p.spawner.Close()
 		}
 	})
 	return nil

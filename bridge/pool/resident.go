@@ -75,7 +75,7 @@ func (r *resident) start() (err error) {
 		return err
 	}
 	command := r.pool.config.Command
-	err = r.pool.spawner.run(func() error {
+	err = r.pool.spawner.Run(func() error {
 		return r.child.start(command, environment(os.Environ()), pipes[0][0], pipes[1][0], pipes[2][0])
 	})
 	if err != nil {

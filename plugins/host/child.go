@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phorge-gantry/gantry/tasks/spawn"
 )
 
 // drainOutput is how long the output of a dead process is still read. Its
@@ -30,7 +32,7 @@ type child struct {
 	path    string
 	cmd     *exec.Cmd
 	capture *capture
-	spawner *spawner
+	spawner *spawn.Thread
 
 	// go-plugin reads the handshake line from the one and nothing from the
 	// other; both end with the process.
@@ -48,7 +50,7 @@ type child struct {
 
 // newChild prepares the process of an open binary. Its environment is set
 // before it is started.
-func newChild(path string, binary *os.File, c *capture, s *spawner) *child {
+func newChild(path string, binary *os.File, c *capture, s *spawn.Thread) *child {
 	ch := &child{path: path, capture: c, spawner: s, done: make(chan struct{})}
 	ch.cmd = &exec.Cmd{
 		Path: "/proc/self/fd/" + strconv.Itoa(int(binary.Fd())),
@@ -80,7 +82,7 @@ func (c *child) Start(context.Context) error {
 	}
 	defer stderrIn.Close()
 	c.cmd.Stdout, c.cmd.Stderr = stdoutIn, stderrIn
-	if err := c.spawner.run(c.fork); err != nil {
+	if err := c.spawner.Run(c.fork); err != nil {
 		stdout.Close()
 		stderr.Close()
 		return fmt.Errorf("start %s: %w", c.path, err)

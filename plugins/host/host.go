@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/spawn"
 )
 
 // Config is what a Host needs.
@@ -64,7 +65,7 @@ type Host struct {
 	closed  bool
 	life    context.Context // of every process
 	stop    context.CancelFunc
-	spawner *spawner
+	spawner *spawn.Thread
 	running sync.WaitGroup
 }
 
@@ -111,7 +112,7 @@ func (h *Host) launchAll() error {
 		return errors.New("plugin host: started or closed already")
 	}
 	h.started = true
-	h.spawner = newSpawner()
+	h.spawner = spawn.NewThread()
 	h.life, h.stop = context.WithCancel(context.Background())
 	for _, p := range h.processes {
 		h.running.Go(func() { p.supervise(h.life, h.spawner) })
@@ -132,7 +133,7 @@ func (h *Host) Close() error {
 	if h.started {
 		h.stop()
 		h.running.Wait()
-		h.spawner.close()
+		h.spawner.Close()
 	}
 	return nil
 }

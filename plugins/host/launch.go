@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phorge-gantry/gantry/plugins/pluginpb"
+	"github.com/phorge-gantry/gantry/tasks/spawn"
 )
 
 // peer is a process that has shaken hands.
@@ -32,7 +33,7 @@ type peer struct {
 
 // launch checks the binary, starts it and asks what it can do. When it
 // answers an error, nothing of the process is left.
-func (p *process) launch(ctx context.Context, s *spawner) (*peer, error) {
+func (p *process) launch(ctx context.Context, s *spawn.Thread) (*peer, error) {
 	binary, digest, err := openBinary(p.plugin.Path)
 	if err != nil {
 		return nil, err

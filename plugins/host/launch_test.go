@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/spawn"
 )
 
 // wantRefused starts a host whose process must not come up, and checks that
@@ -125,8 +126,8 @@ func TestTheBytesThatWereHashedAreTheBytesThatRun(t *testing.T) {
 	if err := errors.Join(os.Remove(path), os.Symlink("/bin/true", path)); err != nil {
 		t.Fatal(err)
 	}
-	s := newSpawner()
-	defer s.close()
+	s := spawn.NewThread()
+	defer s.Close()
 	child := newChild(path, binary, &capture{log: zerolog.Nop(), now: time.Now}, s)
 	if err := child.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/phorge-gantry/gantry/tasks/spawn"
 )
 
 // goodService is how long a process must have lived for its death to be taken
@@ -45,7 +47,7 @@ func newProcess(plugin Plugin, c Config) *process {
 }
 
 // supervise runs the binary until ctx ends, and leaves nothing of it.
-func (p *process) supervise(ctx context.Context, s *spawner) {
+func (p *process) supervise(ctx context.Context, s *spawn.Thread) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		p.enter(Starting, nil, nil)
 		began := time.Now()
@@ -68,7 +70,7 @@ func (p *process) supervise(ctx context.Context, s *spawner) {
 }
 
 // run starts the binary and serves it until it is dead.
-func (p *process) run(ctx context.Context, s *spawner) error {
+func (p *process) run(ctx context.Context, s *spawn.Thread) error {
 	r, err := p.launch(ctx, s)
 	if err != nil {
 		return err
