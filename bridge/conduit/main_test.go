@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +44,7 @@ func configured(p *phorge) Config {
 
 // start starts an executor that is closed when the test ends, and insists that
 // it becomes ready. Its log is in the answered buffer.
-func start(t *testing.T, c Config) (*Executor, *logBuffer) {
+func start(t *testing.T, c Config) (*Executor, *harness.Buffer) {
 	t.Helper()
 	e, log := startAny(t, c)
 	if !e.Ready("PhabricatorTestWorker") {
@@ -53,9 +53,9 @@ func start(t *testing.T, c Config) (*Executor, *logBuffer) {
 	return e, log
 }
 
-func startAny(t *testing.T, c Config) (*Executor, *logBuffer) {
+func startAny(t *testing.T, c Config) (*Executor, *harness.Buffer) {
 	t.Helper()
-	log := &logBuffer{}
+	log := &harness.Buffer{}
 	c.Log = zerolog.New(log)
 	e, err := New(c)
 	if err != nil {
@@ -63,7 +63,7 @@ func startAny(t *testing.T, c Config) (*Executor, *logBuffer) {
 	}
 	t.Cleanup(func() {
 		_ = e.Close()
-		log.mustHideTheKey(t)
+		mustHideTheKey(t, log)
 	})
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -134,27 +134,9 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-func (b *logBuffer) mustHideTheKey(t *testing.T) {
+func mustHideTheKey(t *testing.T, log *harness.Buffer) {
 	t.Helper()
-	if strings.Contains(b.String(), testKey) {
-		t.Errorf("the log has the key: %s", b)
+	if strings.Contains(log.String(), testKey) {
+		t.Errorf("the log has the key: %s", log)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
 // nonsense is what servers answer instead of an envelope.
@@ -75,7 +76,7 @@ func json200(text string) func(*conduitCall, http.ResponseWriter) {
 }
 
 // startShortSighted starts an executor that reads answers of at most a MiB.
-func startShortSighted(t *testing.T, p *phorge) (*Executor, *logBuffer) {
+func startShortSighted(t *testing.T, p *phorge) (*Executor, *harness.Buffer) {
 	t.Helper()
 	e, log := start(t, configured(p))
 	e.client.limit = 1 << 20

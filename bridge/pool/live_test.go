@@ -18,7 +18,7 @@ import (
 
 // startLive starts a pool of real processes of a real Phorge, which knows the
 // class of testdata besides its own.
-func startLive(t testing.TB, c Config) (*Pool, *logBuffer) {
+func startLive(t testing.TB, c Config) (*Pool, *harness.Buffer) {
 	t.Helper()
 	phorge := harness.Live(t)
 	const worker = "GantryPoolTestWorker.php"

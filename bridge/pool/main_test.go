@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -63,7 +62,7 @@ func (f fake) starts(how string) {
 func (f fake) command() []string { return []string{os.Args[0], "fake-host", f.file} }
 
 // start starts a pool of fake processes that is closed when the test ends.
-func (f fake) start(c Config) (*Pool, *logBuffer) {
+func (f fake) start(c Config) (*Pool, *harness.Buffer) {
 	f.t.Helper()
 	c.Command = f.command()
 	if c.MinBackoff == 0 {
@@ -74,12 +73,12 @@ func (f fake) start(c Config) (*Pool, *logBuffer) {
 
 // start starts a pool that is closed when the test ends, and insists that it
 // leaves nothing.
-func start(t testing.TB, c Config) (*Pool, *logBuffer) {
+func start(t testing.TB, c Config) (*Pool, *harness.Buffer) {
 	t.Helper()
 	if c.MinService == 0 {
 		c.MinService = 1
 	}
-	log := &logBuffer{}
+	log := &harness.Buffer{}
 	c.Log = zerolog.New(log)
 	before := goleak.IgnoreCurrent()
 	p, err := New(c)
@@ -99,7 +98,7 @@ func start(t testing.TB, c Config) (*Pool, *logBuffer) {
 }
 
 // startReady starts a pool of fake processes and insists that they run.
-func startReady(t testing.TB, c Config) (*Pool, *logBuffer) {
+func startReady(t testing.TB, c Config) (*Pool, *harness.Buffer) {
 	t.Helper()
 	p, log := newFake(t, "").start(c)
 	if !p.Ready("Do") {
@@ -188,24 +187,6 @@ func pids(p *Pool, phase Phase) (found []int) {
 		}
 	}
 	return found
-}
-
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

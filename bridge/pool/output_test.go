@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
 func TestB30WhatATaskPrintsIsLogOfThatTask(t *testing.T) {
@@ -89,7 +90,7 @@ func TestLinesAboveTheRateAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &logBuffer{}
+	log := &harness.Buffer{}
 	now := time.Unix(0, 0)
 	o, err := newOutput(read, func() time.Time { return now })
 	if err != nil {
@@ -122,7 +123,7 @@ func TestAnExceptionIsOneLineOfTheLogAndItsTraceIsForDebugging(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := &logBuffer{}
+		log := &harness.Buffer{}
 		o.log = zerolog.New(log).Level(level)
 		fmt.Fprint(write, printed)
 		write.Close()

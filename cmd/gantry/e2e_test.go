@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -91,27 +89,9 @@ func (s *site) gantry(args ...string) result {
 type running struct {
 	t        *testing.T
 	cmd      *exec.Cmd
-	out, err output
+	out, err harness.Buffer
 	done     chan struct{}
 	failure  error
-}
-
-// output is what a program wrote until now.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 func (s *site) start(args ...string) *running {

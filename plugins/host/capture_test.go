@@ -10,9 +10,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
-func contains(log *logBuffer, text string) bool { return strings.Contains(log.String(), text) }
+func contains(log *harness.Buffer, text string) bool { return strings.Contains(log.String(), text) }
 
 func TestWhatAHandlerPrintsIsLogged(t *testing.T) {
 	h, log := startReady(t, Config{Manifest: manifest(t, "")})
@@ -44,7 +45,7 @@ func TestHugeLinesAreCutAndTasksGoOn(t *testing.T) {
 }
 
 func TestLinesAboveTheRateAreCounted(t *testing.T) {
-	log := &logBuffer{}
+	log := &harness.Buffer{}
 	now := time.Unix(0, 0)
 	c := &capture{log: zerolog.New(log), now: func() time.Time { return now }}
 	for range maxPerSec + 50 {

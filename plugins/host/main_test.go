@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
 // handler is the path of testdata/handler, built once for all tests.
@@ -89,9 +89,9 @@ func manifestOf(t testing.TB, path string) *Manifest {
 
 // start starts a host that is closed when the test ends. Its log is written to
 // the answered buffer.
-func start(t testing.TB, c Config) (*Host, *logBuffer) {
+func start(t testing.TB, c Config) (*Host, *harness.Buffer) {
 	t.Helper()
-	log := &logBuffer{}
+	log := &harness.Buffer{}
 	c.Log = zerolog.New(log)
 	if c.MinBackoff == 0 {
 		c.MinBackoff = time.Millisecond
@@ -112,7 +112,7 @@ func start(t testing.TB, c Config) (*Host, *logBuffer) {
 }
 
 // startReady starts a host and insists that its process runs.
-func startReady(t testing.TB, c Config) (*Host, *logBuffer) {
+func startReady(t testing.TB, c Config) (*Host, *harness.Buffer) {
 	t.Helper()
 	h, log := start(t, c)
 	if !h.Ready("Do") {
@@ -187,22 +187,4 @@ func want(t testing.TB, got tasks.Outcome, kind tasks.Kind, text string) {
 	if got.Kind != kind || !strings.Contains(got.Reason, text) {
 		t.Fatalf("outcome %s: %q; want %s with %q", got.Kind, got.Reason, kind, text)
 	}
-}
-
-// logBuffer is a log that can be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

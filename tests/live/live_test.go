@@ -4,7 +4,6 @@
 package live
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -218,22 +217,7 @@ func (g gate) step(ctx context.Context) tasks.Outcome {
 }
 
 // journal is the log of a runtime.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
+type journal struct{ harness.Buffer }
 
 // lost answers how many leases the runtime saw end, for each task.
 func (j *journal) lost(t *testing.T) map[int64]int {
