@@ -294,7 +294,7 @@ func TestB07FreshMailIsNotHeldUpByHopelessTasks(t *testing.T) {
 		s.start(map[string]Class{"Hopeless": {Executor: churn}, "Mail": {Executor: &worker{}}})
 		pass(3 * time.Minute)
 		mail := s.queue("Mail", 5)
-		pass(DefaultIdlePoll + linger)
+		pass(DefaultIdlePoll + lingerLeast)
 		s.isArchived(tasks.ResultSuccess, mail...)
 		for _, id := range hopeless {
 			if runs := churn.runs(id); runs != 3 {

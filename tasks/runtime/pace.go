@@ -14,7 +14,7 @@ const (
 
 	// horizon is how much work is leased ahead, as time. It covers a lease call
 	// with room to spare, so that slots do not run dry during one.
-	horizon = 50 * time.Millisecond
+	horizon = 100 * time.Millisecond
 
 	// patience is how long a task may wait leased before it is given back. It
 	// also bounds how old the news may be that a task was not cancelled when it

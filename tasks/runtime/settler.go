@@ -19,8 +19,11 @@ const (
 	// settleBatch is the most outcomes settled in one call.
 	settleBatch = 256
 
-	// linger is how long an outcome waits for others to share its commit.
-	linger = 3 * time.Millisecond
+	// An outcome waits for others to share its commit: about as long as tasks of
+	// its class take, within these bounds. Slow tasks end seldom, and would be
+	// settled one by one.
+	lingerLeast = 3 * time.Millisecond
+	lingerMost  = 25 * time.Millisecond
 
 	// maxBacklog bounds what is held beyond the running tasks: a batch in line,
 	// one being leased and one for each settler. Settling that falls behind so
@@ -53,7 +56,7 @@ func (l *loop) gather() []*held {
 			return l.book.take()
 		case <-l.book.ended:
 		}
-		timer := time.NewTimer(linger)
+		timer := time.NewTimer(l.book.linger())
 		select {
 		case <-l.finishing:
 		case <-l.book.full:
@@ -149,6 +152,16 @@ func (b *book) announce() {
 	if len(b.outcomes) >= settleBatch || b.still() {
 		b.full.raise()
 	}
+}
+
+// linger answers how long the first outcome is to wait for others.
+func (b *book) linger() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.outcomes) == 0 {
+		return lingerLeast
+	}
+	return min(max(b.outcomes[0].class.pace.mean, lingerLeast), lingerMost)
 }
 
 // take answers outcomes to be settled together, nil when there are none.

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,10 +55,23 @@ func TestAnOutcomeWaitsForOthersOnlyWhileThereCanBeSome(t *testing.T) {
 		if s.row(cheap[0]).Archive != nil {
 			t.Error("it did not wait for the other task")
 		}
-		pass(linger)
+		pass(lingerLeast)
 		s.isArchived(tasks.ResultSuccess, cheap...)
-		pass(time.Second - linger) // the second is over, and no more time passes
+		pass(time.Second - lingerLeast) // the second is over, and no more time passes
 		s.isArchived(tasks.ResultSuccess, slow...)
+	})
+}
+
+func TestSlowTasksShareTheirSettlements(t *testing.T) {
+	play(t, func(s *scene) {
+		// One ends every five milliseconds.
+		ids := s.queueData("A", slices.Repeat([]string{`"20ms"`, `"25ms"`, `"30ms"`, `"35ms"`}, 100)...)
+		s.start(only("A", byData()), func(c *Config) { c.Slots = 4 })
+		pass(time.Minute)
+		s.isArchived(tasks.ResultSuccess, ids...)
+		if n := s.faults.count(settle); n > len(ids)/3 {
+			t.Errorf("%d settlements for %d tasks", n, len(ids))
+		}
 	})
 }
 

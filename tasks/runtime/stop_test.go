@@ -25,7 +25,7 @@ func TestDrainWaitsForWhatRunsAndGivesBackTheRestAtOnce(t *testing.T) {
 		}
 		drained := make(chan error, 1)
 		go func() { drained <- r.Drain(s.Context()) }()
-		pass(linger)
+		pass(lingerLeast)
 		s.isBack(behind...)
 		if err := r.Ready(); err == nil {
 			t.Error("it is ready while it drains")
