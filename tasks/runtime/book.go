@@ -29,6 +29,8 @@ type book struct {
 	leased   uint64  // tasks so far, which numbers them
 	outcomes []*held // ended, not yet taken by a settler
 
+	gathering bool // a settler waits for more outcomes
+
 	// The store is known to have worked when the renewal that began at renewed
 	// succeeded, and to have failed at failed.
 	renewed, failed time.Time

@@ -56,7 +56,7 @@ func (l *loop) gather() []*held {
 			return l.book.take()
 		case <-l.book.ended:
 		}
-		timer := time.NewTimer(l.book.linger())
+		timer := time.NewTimer(l.book.gather())
 		select {
 		case <-l.finishing:
 		case <-l.book.full:
@@ -148,16 +148,20 @@ func (b *book) announce() {
 	if len(b.outcomes) == 0 {
 		return
 	}
-	b.ended.raise()
+	if !b.gathering {
+		b.ended.raise()
+	}
 	if len(b.outcomes) >= settleBatch || b.still() {
 		b.full.raise()
 	}
 }
 
-// linger answers how long the first outcome is to wait for others.
-func (b *book) linger() time.Duration {
+// gather answers how long the first outcome is to wait for others. Until they
+// are taken, further ones wake nobody.
+func (b *book) gather() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.gathering = true
 	if len(b.outcomes) == 0 {
 		return lingerLeast
 	}
@@ -168,6 +172,7 @@ func (b *book) linger() time.Duration {
 func (b *book) take() []*held {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.gathering = false
 	n := min(len(b.outcomes), settleBatch)
 	if n == 0 {
 		return nil
