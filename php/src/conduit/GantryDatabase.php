@@ -50,46 +50,53 @@ final class GantryDatabase extends Phobject {
 
   /**
    * Take a lock that the server frees when this process dies: as long as it is
-   * held, what this process began is still running.
+   * held, what this process began is still running. A call takes it once, when
+   * it is let in.
    *
-   * @return string Name of the lock, at most 64 characters, as servers and the
-   *   column of receipts allow.
+   * @param list<PhutilQueryString> $queries Sent in the same trip.
+   * @return list<wild> As @{method:queryInOneTrip}, of these queries.
    */
-  public function holdProcessLock() {
-    if ($this->processLock === null) {
-      $lock = implode(
+  public function takeProcessLock(array $queries) {
+    return $this->takeLock(
+      implode(
         ':',
         array(
           'gantry',
           GantryProcessIdentity::getName(),
           self::THIS_SERVER,
           bin2hex(random_bytes(5)),
-        ));
-      $this->processLock = $this->takeLock($lock);
-    }
+        )),
+      $queries);
+  }
+
+  /**
+   * @return string Name of the lock that was taken, at most 64 characters, as
+   *   servers and the column of receipts allow.
+   */
+  public function getProcessLock() {
     return $this->processLock;
   }
 
-  private function takeLock($lock) {
+  private function takeLock($lock, array $queries = array()) {
     $conn = $this->getConnection();
 
     // The connection is idle for as long as a task runs.
-    $results = $this->queryInOneTrip(
-      array(
-        qsprintf($conn, 'SET SESSION wait_timeout = %d', 2147483),
-        qsprintf(
-          $conn,
-          'SELECT GET_LOCK(REPLACE(%s, %s, '.self::SERVER_NAME.'), 0) held, '.
-            self::SERVER_NAME.' server',
-          $lock,
-          self::THIS_SERVER),
-      ));
-    foreach ($results as $result) {
+    $queries[] = qsprintf($conn, 'SET SESSION wait_timeout = %d', 2147483);
+    $queries[] = qsprintf(
+      $conn,
+      'SELECT GET_LOCK(REPLACE(%s, %s, '.self::SERVER_NAME.'), 0) held, '.
+        self::SERVER_NAME.' server',
+      $lock,
+      self::THIS_SERVER);
+    $results = $this->queryInOneTrip($queries);
+
+    $taken = array_pop($results);
+    foreach (array($taken, array_pop($results)) as $result) {
       if ($result instanceof Exception) {
         throw $result;
       }
     }
-    list($row) = $results[1];
+    list($row) = $taken;
     $lock = str_replace(self::THIS_SERVER, $row['server'], $lock);
     if (!$row['held']) {
       // The server may not have noticed yet that the connection before ended.
@@ -99,7 +106,8 @@ final class GantryDatabase extends Phobject {
 
     // Phorge does not repeat a query behind the back of a held lock.
     $conn->rememberLock($lock);
-    return $lock;
+    $this->processLock = $lock;
+    return $results;
   }
 
   /**
@@ -137,16 +145,17 @@ final class GantryDatabase extends Phobject {
   /**
    * Send queries together, and wait for the server once.
    *
-   * @param list<PhutilQueryString> $queries
-   * @return list<wild> For each query its rows, or the number of rows that it
-   *   changed, or why it failed.
+   * @param map<wild, PhutilQueryString> $queries
+   * @return map<wild, wild> For each query its rows, or the number of rows that
+   *   it changed, or why it failed. One that fails does not keep those behind
+   *   it from being sent.
    */
   public function queryInOneTrip(array $queries) {
     $conn = $this->getConnection();
 
     $raw = array();
-    foreach ($queries as $query) {
-      $raw[] = $query->getUnmaskedString();
+    foreach ($queries as $key => $query) {
+      $raw[$key] = $query->getUnmaskedString();
     }
     $results = $conn->executeRawQueries($raw);
 
@@ -162,17 +171,25 @@ final class GantryDatabase extends Phobject {
   }
 
   /**
-   * Run queries in one transaction. The callback must come to the same when it
-   * runs again.
+   * Send queries together, as one transaction. What fails does not keep the
+   * others from being committed, unless the server ended the transaction.
+   *
+   * @param map<string, PhutilQueryString> $queries
+   * @return map<string, wild> As @{method:queryInOneTrip}.
    */
-  public function saveTogether($callback) {
-    return $this->tryAgain(
-      function($conn) use ($callback) {
-        $conn->openTransaction();
-        $result = call_user_func($callback, $conn);
-        $conn->saveTransaction();
-        return $result;
-      });
+  public function saveInOneTrip(array $queries) {
+    $conn = $this->getConnection();
+
+    $results = $this->queryInOneTrip(
+      array('start' => qsprintf($conn, 'START TRANSACTION')) +
+      $queries +
+      array('commit' => qsprintf($conn, 'COMMIT')));
+    foreach (array('start', 'commit') as $key) {
+      if ($results[$key] instanceof Exception) {
+        throw $results[$key];
+      }
+    }
+    return $results;
   }
 
   /**
@@ -189,25 +206,12 @@ final class GantryDatabase extends Phobject {
         }
         return call_user_func($callback, $this->getConnection());
       } catch (Throwable $ex) {
-        $this->endTransaction();
-
         $is_passing = $ex instanceof AphrontRecoverableQueryException
                    || $ex instanceof AphrontConnectionQueryException;
         if (!$is_passing || microtime(true) - $start > self::MAXIMUM_TRYING) {
           throw $ex;
         }
         usleep(1000 * mt_rand(5, 10 << min($try, 6)));
-      }
-    }
-  }
-
-  private function endTransaction() {
-    $conn = $this->getConnection();
-    if ($conn->isInsideTransaction()) {
-      try {
-        $conn->killTransaction();
-      } catch (AphrontQueryException $ex) {
-        // It went with its connection.
       }
     }
   }

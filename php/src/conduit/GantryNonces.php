@@ -30,24 +30,30 @@ final class GantryNonces extends Phobject {
   public function spend(GantrySignedRequest $request) {
     $conn = $this->database->getConnection();
 
-    try {
-      queryfx(
-        $conn,
-        'INSERT INTO %R (keyID, nonce, epoch)
-          SELECT %s, %s, UNIX_TIMESTAMP() FROM DUAL
-          WHERE ABS(CAST(UNIX_TIMESTAMP() AS SIGNED) - %d) <= %d',
-        GantryDatabase::getTable('nonces'),
-        $request->getKeyID(),
-        $request->getNonce(),
-        $request->getTimestamp(),
-        self::WINDOW);
-    } catch (AphrontDuplicateKeyQueryException $ex) {
+    list($spent) = $this->database->takeProcessLock(
+      array(
+        qsprintf(
+          $conn,
+          'INSERT INTO %R (keyID, nonce, epoch)
+            SELECT %s, %s, UNIX_TIMESTAMP() FROM DUAL
+            WHERE ABS(CAST(UNIX_TIMESTAMP() AS SIGNED) - %d) <= %d',
+          GantryDatabase::getTable('nonces'),
+          $request->getKeyID(),
+          $request->getNonce(),
+          $request->getTimestamp(),
+          self::WINDOW),
+      ));
+
+    if ($spent instanceof AphrontDuplicateKeyQueryException) {
       throw new GantryRefusalException(
         GantryRefusalException::CODE_CREDENTIAL,
         pht('the nonce was used before'));
     }
+    if ($spent instanceof Exception) {
+      throw $spent;
+    }
 
-    if (!$conn->getAffectedRows()) {
+    if (!$spent) {
       throw new GantryRefusalException(
         GantryRefusalException::CODE_CREDENTIAL,
         pht(

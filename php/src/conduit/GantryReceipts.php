@@ -51,26 +51,44 @@ final class GantryReceipts extends Phobject {
    *   constant, and the row of a task that is now ours to run.
    */
   public function advance($finished, ?GantryTaskRequest $next = null) {
-    $step = function($conn) use ($finished, $next) {
-      if ($finished) {
-        list($task, $outcome) = $finished;
-        $this->finish($conn, $task, $outcome);
-      }
-      return $next ? $this->claim($conn, $next) : null;
-    };
-
-    // Each of the two is one statement that writes.
-    return ($finished && $next)
-      ? $this->database->saveTogether($step)
-      : $this->database->tryAgain($step);
+    return $this->database->tryAgain(
+      function($conn) use ($finished, $next) {
+        return $this->tryToAdvance($conn, $finished, $next);
+      });
   }
 
-  private function finish($conn, GantryTaskRequest $task, $outcome) {
+  private function tryToAdvance(
+    $conn,
+    $finished,
+    ?GantryTaskRequest $next = null) {
+
+    $lock = $this->database->getProcessLock();
+
+    $queries = array();
+    if ($finished) {
+      list($task, $outcome) = $finished;
+      $queries['finish'] = $this->newFinish($conn, $task, $outcome);
+    }
+    if ($next) {
+      $queries += $this->newClaimQueries($conn, $next, $lock);
+    }
+
+    $results = ($finished && $next)
+      ? $this->database->saveInOneTrip($queries)
+      : $this->database->queryInOneTrip($queries);
+
+    if (idx($results, 'finish') instanceof Exception) {
+      throw $results['finish'];
+    }
+    return $next ? $this->readClaim($conn, $next, $lock, $results) : null;
+  }
+
+  private function newFinish($conn, GantryTaskRequest $task, $outcome) {
     if (strlen($outcome) > self::MAXIMUM_OUTCOME_BYTES) {
       $outcome = '';
     }
 
-    queryfx(
+    return qsprintf(
       $conn,
       'UPDATE %R SET outcome = %s WHERE taskID = %d AND leaseOwner = %s',
       GantryDatabase::getTable('receipts'),
@@ -85,48 +103,54 @@ final class GantryReceipts extends Phobject {
    * row before is seen, and whoever comes later finds the receipt. It compares
    * bytes, because texts are equal without regard to spaces at the end.
    */
-  private function claim($conn, GantryTaskRequest $task) {
-    if (!$task->isHeldBySomebody()) {
-      return array(self::CLAIM_REFUSED, null);
+  private function newClaimQueries($conn, GantryTaskRequest $task, $lock) {
+    return array(
+      'earlier' => qsprintf(
+        $conn,
+        'SELECT COUNT(*) FROM %Q INTO @gantry_earlier',
+        $this->newEarlierReceipts($conn, $task)),
+      'row' => qsprintf(
+        $conn,
+        'SELECT task.*, taskdata.data _taskData,
+            UNIX_TIMESTAMP() _serverTime, @gantry_earlier _earlier
+          FROM %R task LEFT JOIN %R taskdata ON taskdata.id = task.dataID
+          WHERE task.id = %d AND task.leaseOwner = %s',
+        new PhabricatorWorkerActiveTask(),
+        new PhabricatorWorkerTaskData(),
+        $task->getID(),
+        $task->getLeaseOwner()),
+      'claim' => $this->newClaim($conn, $task, $lock, null, 0),
+    );
+  }
+
+  /**
+   * @param map<string, wild> $results What came of the queries.
+   * @return pair<string, array|null> As @{method:advance}.
+   */
+  private function readClaim(
+    $conn,
+    GantryTaskRequest $task,
+    $lock,
+    array $results) {
+
+    $claimed = $results['claim'];
+    if ($claimed instanceof AphrontDuplicateKeyQueryException) {
+      $claimed = $this->isClaimedBy($conn, $task, $lock);
+      if (!$claimed) {
+        return array(self::CLAIM_EXISTS, null);
+      }
     }
-
-    $lock = $this->database->holdProcessLock();
-    $results = $this->database->queryInOneTrip(
-      array(
-        qsprintf(
-          $conn,
-          'SELECT COUNT(*) FROM %Q INTO @gantry_earlier',
-          $this->newEarlierReceipts($conn, $task)),
-        qsprintf(
-          $conn,
-          'SELECT task.*, taskdata.data _taskData,
-              UNIX_TIMESTAMP() _serverTime, @gantry_earlier _earlier
-            FROM %R task LEFT JOIN %R taskdata ON taskdata.id = task.dataID
-            WHERE task.id = %d AND task.leaseOwner = %s',
-          new PhabricatorWorkerActiveTask(),
-          new PhabricatorWorkerTaskData(),
-          $task->getID(),
-          $task->getLeaseOwner()),
-        $this->newClaim($conn, $task, $lock, null, 0),
-      ));
-    list(, $rows, $claimed) = $results;
-
-    foreach ($results as $result) {
-      if ($result instanceof AphrontDuplicateKeyQueryException) {
-        $claimed = $this->isClaimedBy($conn, $task, $lock);
-        if (!$claimed) {
-          return array(self::CLAIM_EXISTS, null);
-        }
-      } else if ($result instanceof Exception) {
+    foreach (array($results['earlier'], $results['row'], $claimed) as $result) {
+      if ($result instanceof Exception) {
         throw $result;
       }
     }
 
-    if (!$rows) {
+    if (!$results['row']) {
       return array(self::CLAIM_REFUSED, null);
     }
 
-    $row = head($rows);
+    $row = head($results['row']);
     if ($claimed) {
       return array(self::CLAIM_MADE, $row);
     }
@@ -224,15 +248,10 @@ final class GantryReceipts extends Phobject {
       : array(self::CLAIM_EXISTS, null);
   }
 
-  /**
-   * Locked, they are read as they are now, not as they were when the
-   * transaction began.
-   */
   private function loadEarlierReceipts($conn, GantryTaskRequest $task) {
     return queryfx_all(
       $conn,
-      'SELECT receipt.processLock, receipt.outcome, receipt.epoch FROM %Q
-        LOCK IN SHARE MODE',
+      'SELECT receipt.processLock, receipt.outcome, receipt.epoch FROM %Q',
       $this->newEarlierReceipts($conn, $task));
   }
 

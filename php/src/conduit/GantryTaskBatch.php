@@ -67,6 +67,11 @@ final class GantryTaskBatch extends Phobject {
         continue;
       }
 
+      if (!$task->isHeldBySomebody()) {
+        $refusals[$key] = self::REFUSED_LEASE;
+        continue;
+      }
+
       list($claim, $row) = $this->receipts->advance($finished, $task);
       $finished = null;
 
