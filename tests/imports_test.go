@@ -26,8 +26,9 @@ var rooms = map[string][]string{
 	"plugins":          {"tasks", "plugins/pluginpb"},
 	"plugins/host":     {"tasks", "tasks/spawn", "plugins", "plugins/pluginpb"},
 
-	"bridge/pool":    {"tasks", "tasks/spawn"},
-	"bridge/conduit": {"tasks"},
+	"bridge/engine":  {"tasks"},
+	"bridge/pool":    {"tasks", "tasks/spawn", "bridge/engine"},
+	"bridge/conduit": {"tasks", "bridge/engine"},
 	"php":            {},
 
 	"cmd/gantry": {
@@ -78,6 +79,7 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"tasks/runtime", module + "tasks/phorge"},
 		{"tasks/phorge", module + "plugins/host"},
 		{"tasks/runtime", "github.com/go-sql-driver/mysql"},
+		{"bridge/engine", module + "bridge/pool"},
 		{"bridge/pool", module + "tasks/phorge"},
 		{"bridge/conduit", module + "bridge/pool"},
 		{"bridge/conduit", "github.com/go-sql-driver/mysql"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phorge-gantry/gantry/bridge/engine"
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
@@ -166,7 +167,7 @@ func (c *call) outcome(task tasks.Task, r *receipt) tasks.Outcome {
 		}
 		return refusal(task, r)
 	}
-	outcome, err := parseOutcome(r.Outcome)
+	outcome, _, err := engine.DecodeOutcome(r.Outcome)
 	if err != nil { // its receipt will never say anything else
 		return tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Category: "protocol",
 			Reason: fmt.Sprintf("PHP ran task %d (%s), but its outcome cannot be read: %v", task.ID, task.Class, err)}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/phorge-gantry/gantry/bridge/engine"
 )
 
 // Capabilities is what worker.capabilities answers.
@@ -25,17 +27,17 @@ func (e *Executor) Check(ctx context.Context) (Capabilities, error) {
 		return Capabilities{}, err
 	}
 	var answer struct {
-		Protocol     integer      `json:"protocol"`
-		Namespace    string       `json:"namespace"`
-		TaskClasses  list[string] `json:"taskClasses"`
-		KeyIDs       list[string] `json:"keyIDs"`
-		Phorge       string       `json:"phorge"`
-		PHP          string       `json:"php"`
-		DatabaseTime integer      `json:"databaseTime"`
-		MaxTasks     integer      `json:"maxTasks"`
-		MaxBody      integer      `json:"maxBody"`
+		Protocol     engine.Integer      `json:"protocol"`
+		Namespace    string              `json:"namespace"`
+		TaskClasses  engine.List[string] `json:"taskClasses"`
+		KeyIDs       engine.List[string] `json:"keyIDs"`
+		Phorge       string              `json:"phorge"`
+		PHP          string              `json:"php"`
+		DatabaseTime engine.Integer      `json:"databaseTime"`
+		MaxTasks     engine.Integer      `json:"maxTasks"`
+		MaxBody      engine.Integer      `json:"maxBody"`
 	}
-	switch err := unmarshal(result, &answer); {
+	switch err := engine.Unmarshal(result, &answer); {
 	case err != nil:
 		return Capabilities{}, fmt.Errorf("conduit: worker.capabilities: the result cannot be read: %w", err)
 	case answer.Protocol != protocol:

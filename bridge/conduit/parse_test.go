@@ -5,93 +5,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/phorge-gantry/gantry/tasks"
 )
 
-func TestAnOutcomeIsReadWhole(t *testing.T) {
-	got, err := parseOutcome([]byte(`{"kind":"succeeded","wait":0,"category":"","reason":"é\ud83d\ude00","durationUs":1500,"uncaught":false,"followUps":[
-		{"taskClass":"A","data":"{\"opts\":{},\"n\":9007199254740993,\"f\":1.0}","priority":3500,"objectPHID":"PHID-TASK-x","containerPHID":null,"delayUntil":1900000000},
-		{"taskClass":"B","data":"13","priority":null,"objectPHID":null,"containerPHID":"PHID-PROJ-y","delayUntil":null}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	priority, object, container := 3500, "PHID-TASK-x", "PHID-PROJ-y"
-	want := tasks.Outcome{
-		Kind: tasks.Succeeded, Reason: "é😀", Duration: 1500 * time.Microsecond,
-		FollowUps: []tasks.NewTask{
-			{Class: "A", Data: []byte(`{"opts":{},"n":9007199254740993,"f":1.0}`), Priority: &priority, ObjectPHID: &object, DelayUntil: 1900000000},
-			{Class: "B", Data: []byte("13"), ContainerPHID: &container},
-		},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestOutcomesOfEachKind(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want tasks.Outcome
-	}{
-		{`{"kind":"yielded","wait":15,"category":"yield"}`, tasks.Outcome{Kind: tasks.Yielded, Wait: 15 * time.Second, Category: "yield"}},
-		{`{"kind":"retry","wait":-60,"category":"exception","reason":"no"}`, tasks.Outcome{Kind: tasks.Retry, Wait: -time.Minute, Category: "exception", Reason: "no"}},
-		{`{"kind":"failed","category":"permanent","durationUs":-5}`, tasks.Outcome{Kind: tasks.Failed, Category: "permanent"}},
-		{`{"kind":"retry","wait":9223372036854775807}`, tasks.Outcome{Kind: tasks.Retry, Wait: 9223372036 * time.Second}},
-	} {
-		got, err := parseOutcome([]byte(c.text))
-		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v %s", c.text, err, diff)
-		}
-	}
-	for _, text := range []string{`{}`, `[]`, `null`, `"succeeded"`, `[1]`, ``, `{"kind":"crashed"}`, `{"kind":"Succeeded"}`,
-		`{"kind":"retry","wait":1.5}`, `{"kind":"succeeded","followUps":{"0":{}}}`} {
-		if got, err := parseOutcome([]byte(text)); err == nil {
-			t.Errorf("%s became %+v", text, got)
-		}
-	}
-}
-
-func TestB21EmptyListsAndMapsAreAcceptedForEachOther(t *testing.T) {
-	asked := []taskRef{{ID: 5, LeaseOwner: "o"}}
-	for _, text := range []string{
-		`{"protocol":1,"tasks":[{"id":5,"leaseOwner":"o","state":"done","outcome":{"kind":"succeeded","followUps":{}}}]}`,
-		`{"protocol":1,"tasks":[{"id":5,"leaseOwner":"o","state":"done","outcome":{"kind":"succeeded","followUps":[]}}]}`,
-		`{"protocol":1,"tasks":[{"id":5,"leaseOwner":"o","state":"done","outcome":{"kind":"succeeded","followUps":{ }}}]}`,
-		`{"protocol":1,"tasks":[{"id":5,"leaseOwner":"o","state":"done","outcome":{"kind":"succeeded","followUps":null}}]}`,
-	} {
-		found, err := parseReceipts([]byte(text), asked)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if outcome, err := parseOutcome(found[asked[0]].Outcome); err != nil || outcome.Kind != tasks.Succeeded || len(outcome.FollowUps) > 0 {
-			t.Errorf("%s: %+v %v", text, outcome, err)
-		}
-	}
+func TestB21AnEmptyListOfTasksMayBeAnEmptyMap(t *testing.T) {
 	for _, text := range []string{`{"protocol":1,"tasks":{}}`, `{"protocol":1,"tasks":[]}`} {
 		if found, err := parseReceipts([]byte(text), nil); err != nil || len(found) > 0 {
 			t.Errorf("%s: %v %v", text, found, err)
-		}
-	}
-}
-
-func TestB50WholeNumbersMayComeInEachForm(t *testing.T) {
-	for text, want := range map[string]integer{
-		"13": 13, "13.0": 13, `"13"`: 13, `"13.0"`: 13, "1.3e1": 13, "null": 0, "-4": -4, "0": 0,
-		"9223372036854775807": 9223372036854775807, "9007199254740992.0": 1 << 53,
-	} {
-		var got struct{ N integer }
-		if err := json.Unmarshal([]byte(`{"N":`+text+`}`), &got); err != nil || got.N != want {
-			t.Errorf("%s became %d, %v", text, got.N, err)
-		}
-	}
-	for _, text := range []string{"13.5", `"x"`, `""`, "true", "{}", "[]", "1e30", "9223372036854775808", `"NaN"`, `"Inf"`, "9007199254740994.0"} {
-		var got struct{ N integer }
-		if err := json.Unmarshal([]byte(`{"N":`+text+`}`), &got); err == nil {
-			t.Errorf("%s became %d", text, got.N)
 		}
 	}
 }
@@ -155,18 +74,6 @@ func FuzzReceipts(f *testing.F) {
 		}
 		if r.ID != 5 || r.LeaseOwner != "o" || !json.Valid([]byte(text)) {
 			t.Errorf("%q was taken for a receipt", text)
-		}
-		outcome, err := parseOutcome(r.Outcome)
-		if err != nil {
-			return
-		}
-		if outcome.Duration < 0 || outcome.Wait.Truncate(time.Second) != outcome.Wait {
-			t.Errorf("duration %v, wait %v", outcome.Duration, outcome.Wait)
-		}
-		switch outcome.Kind {
-		case tasks.Succeeded, tasks.Yielded, tasks.Retry, tasks.Failed:
-		default:
-			t.Errorf("kind %q", outcome.Kind)
 		}
 	})
 }

@@ -328,11 +328,17 @@ func TestWhatACallHasNotComeToIsGivenBackWhileItIsAtWorkOnAnother(t *testing.T) 
 
 func TestAnOutcomeThatCannotBeReadIsAFailedAttempt(t *testing.T) {
 	p := newPhorge(t)
-	p.work = func(taskRef) string { return `{"kind":"splendid"}` }
 	e, _ := start(t, configured(p))
-	outcome := execute(t, e, p.leased())
-	want(t, outcome, tasks.Retry, "splendid")
-	if outcome.Category != "protocol" || outcome.Wait != tasks.DefaultWait {
-		t.Errorf("category %q, wait %v", outcome.Category, outcome.Wait)
+	for text, why := range map[string]string{
+		`{"kind":"splendid"}`: "splendid",
+		`null`:                "not an object",
+		"{\"kind\":\"succeeded\",\"reason\":\"\xff\"}": "is not UTF-8",
+	} {
+		p.locked(func() { p.work = func(taskRef) string { return text } })
+		outcome := execute(t, e, p.leased())
+		want(t, outcome, tasks.Retry, why)
+		if outcome.Category != "protocol" || outcome.Wait != tasks.DefaultWait {
+			t.Errorf("category %q, wait %v", outcome.Category, outcome.Wait)
+		}
 	}
 }

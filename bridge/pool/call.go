@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phorge-gantry/gantry/bridge/engine"
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
@@ -104,7 +105,7 @@ func (r *resident) deliver(a answer) error {
 		return errors.New("it said twice that the task has started")
 	default:
 		c.begun = true
-		c.lease <- seconds(a.Lease)
+		c.lease <- a.Lease.Times(time.Second)
 	}
 	return nil
 }
@@ -112,12 +113,13 @@ func (r *resident) deliver(a answer) error {
 // conclude answers the outcome that PHP reported, and frees the process.
 func (r *resident) conclude(c *call, a answer) tasks.Outcome {
 	r.output.end()
-	out, err := a.Outcome.vocabulary()
+	out, uncaught, err := engine.DecodeOutcome(a.Outcome)
 	if err != nil {
+		err = fmt.Errorf("it answered an outcome that cannot be read: %w", err)
 		r.kill(unfit, fmt.Sprintf("it was killed after task %d: %v", c.task.ID, err))
 		out = tasks.Outcome{Kind: tasks.Retry, Wait: tasks.DefaultWait, Category: tasks.CategoryOutcome, Reason: err.Error()}
 	}
-	r.pool.finished(r, c.task.ID, a)
+	r.pool.finished(r, c.task.ID, a, uncaught)
 	return out
 }
 

@@ -96,14 +96,15 @@ func (p *Pool) fail(r *resident, err error, worked bool) {
 	}
 }
 
-// finished is told that a process has answered a task.
-func (p *Pool) finished(r *resident, task int64, a answer) {
+// finished is told that a process has answered a task, and whether something
+// came out of the worker that a taskmaster would not have outlived.
+func (p *Pool) finished(r *resident, task int64, a answer, uncaught bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.terminated, task)
 	r.tasks++
 	r.memory = a.Memory
-	if a.Outcome != nil && a.Outcome.Uncaught {
+	if uncaught {
 		r.wish(cmp.Or(a.Leaving, "throwable"), p.config.MinService)
 	} else {
 		r.wish(a.Leaving, 0)

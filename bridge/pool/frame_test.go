@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/phorge-gantry/gantry/tasks"
 )
 
 func frame(t testing.TB, header any, body []byte) []byte {
@@ -69,8 +67,8 @@ func TestAHeaderThatIsNotUTF8IsRefused(t *testing.T) {
 }
 
 func FuzzReadFrame(f *testing.F) {
-	f.Add(frame(f, answer{Type: "ready", Protocol: 1, Classes: list[string]{"A"}}, nil))
-	f.Add(frame(f, answer{Type: "outcome", Outcome: &outcome{Kind: tasks.Succeeded, FollowUps: list[followUp]{{Data: "{}"}}}}, []byte("body")))
+	f.Add(frame(f, answer{Type: "ready", Protocol: 1, Classes: []string{"A"}}, nil))
+	f.Add(frame(f, answer{Type: "outcome", Outcome: []byte(`{"kind":"succeeded"}`)}, []byte("body")))
 	f.Add([]byte("\x00\x00\x00\x1f\x00\x00\x00\x00{\"outcome\":{\"followUps\":{}}    }"))
 	f.Add([]byte("PHP Warning:  oh no"))
 	f.Fuzz(func(t *testing.T, stream []byte) {
@@ -84,10 +82,8 @@ func FuzzReadFrame(f *testing.F) {
 			if read := before - r.Len(); read != 8+len(header)+len(body) {
 				t.Fatalf("%d bytes were read for a header of %d and a body of %d", read, len(header), len(body))
 			}
-			if a, err := decodeAnswer(header); err == nil {
-				if out, err := a.Outcome.vocabulary(); err == nil && out.Kind != tasks.Succeeded && len(out.FollowUps) > 0 {
-					t.Fatalf("%s has follow-ups", out.Kind)
-				}
+			if _, err := decodeAnswer(header); err != nil && !errors.Is(err, errFrame) {
+				t.Fatal(err)
 			}
 		}
 	})

@@ -1,14 +1,11 @@
 package pool
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
-	"time"
 	"unicode/utf8"
 
+	"github.com/phorge-gantry/gantry/bridge/engine"
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
@@ -59,18 +56,18 @@ type answer struct {
 	Type    string `json:"type"`
 	Request string `json:"request"` // started, outcome
 
-	Protocol  int          `json:"protocol"` // ready
-	Phorge    string       `json:"phorge"`
-	PHP       string       `json:"php"`
-	Namespace string       `json:"namespace"`
-	ReadOnly  bool         `json:"readOnly"`
-	Classes   list[string] `json:"classes"`
+	Protocol  int                 `json:"protocol"` // ready
+	Phorge    string              `json:"phorge"`
+	PHP       string              `json:"php"`
+	Namespace string              `json:"namespace"`
+	ReadOnly  bool                `json:"readOnly"`
+	Classes   engine.List[string] `json:"classes"`
 
-	Lease int64 `json:"lease"` // started; seconds
+	Lease engine.Integer `json:"lease"` // started; seconds
 
-	Outcome *outcome `json:"outcome"` // outcome
-	Leaving string   `json:"leaving"`
-	Memory  int64    `json:"memory"`
+	Outcome json.RawMessage `json:"outcome"` // outcome; see engine.DecodeOutcome
+	Leaving string          `json:"leaving"`
+	Memory  int64           `json:"memory"`
 
 	Reason string `json:"reason"` // leaving
 }
@@ -86,77 +83,4 @@ func decodeAnswer(header []byte) (answer, error) {
 		return a, fmt.Errorf("%w: read the header %.200q: %w", errFrame, header, err)
 	}
 	return a, nil
-}
-
-// list is a JSON list. PHP has one type for lists and maps, so an empty one may
-// be written either way.
-type list[T any] []T
-
-func (l *list[T]) UnmarshalJSON(text []byte) error {
-	if inner, isMap := bytes.CutPrefix(text, []byte("{")); isMap && string(bytes.TrimSpace(inner)) == "}" {
-		*l = nil
-		return nil
-	}
-	return json.Unmarshal(text, (*[]T)(l))
-}
-
-// outcome is what PHP says that an execution came to: GantryTaskOutcome.
-type outcome struct {
-	Kind       tasks.Kind     `json:"kind"`
-	Wait       int64          `json:"wait"` // seconds
-	Category   string         `json:"category"`
-	Reason     string         `json:"reason"`
-	DurationUs int64          `json:"durationUs"`
-	FollowUps  list[followUp] `json:"followUps"`
-	Uncaught   bool           `json:"uncaught"`
-}
-
-type followUp struct {
-	Class         string  `json:"taskClass"`
-	Data          string  `json:"data"` // the JSON as it is to be stored
-	Priority      *int    `json:"priority"`
-	ObjectPHID    *string `json:"objectPHID"`
-	ContainerPHID *string `json:"containerPHID"`
-	DelayUntil    *int64  `json:"delayUntil"`
-}
-
-// vocabulary answers the outcome in the words of package tasks.
-func (o *outcome) vocabulary() (tasks.Outcome, error) {
-	if o == nil {
-		return tasks.Outcome{}, errors.New("it answered no outcome")
-	}
-	out := tasks.Outcome{
-		Kind:     o.Kind,
-		Wait:     seconds(o.Wait),
-		Reason:   o.Reason,
-		Category: o.Category,
-		Duration: time.Duration(min(max(o.DurationUs, 0), math.MaxInt64/1000)) * time.Microsecond,
-	}
-	switch o.Kind {
-	case tasks.Succeeded:
-		for _, f := range o.FollowUps {
-			out.FollowUps = append(out.FollowUps, f.newTask())
-		}
-	case tasks.Yielded, tasks.Retry, tasks.Failed:
-	default:
-		return tasks.Outcome{}, fmt.Errorf("it answered the unknown outcome %.40q", o.Kind)
-	}
-	return out, nil
-}
-
-func (f followUp) newTask() tasks.NewTask {
-	n := tasks.NewTask{
-		Class: f.Class, Data: []byte(f.Data), Priority: f.Priority,
-		ObjectPHID: f.ObjectPHID, ContainerPHID: f.ContainerPHID,
-	}
-	if f.DelayUntil != nil {
-		n.DelayUntil = *f.DelayUntil
-	}
-	return n
-}
-
-// seconds answers n seconds, or the longest time there is in its direction.
-func seconds(n int64) time.Duration {
-	const most = math.MaxInt64 / int64(time.Second)
-	return time.Duration(min(max(n, -most), most)) * time.Second
 }

@@ -17,7 +17,7 @@ func TestAnAnswerThatBreaksTheProtocolCostsItsProcess(t *testing.T) {
 		{"an unknown type", "frame", `{"type":"hello"}`, `its type is "hello"`},
 		{"a header that is no JSON", "frame", `{"type":`, `read the header "{\"type\":"`},
 		{"a header that is a list", "frame", `[]`, `read the header "[]"`},
-		{"a wait that is no integer", "frame", `{"type":"outcome","request":"REQUEST","outcome":{"kind":"retry","wait":"5"}}`, "read the header"},
+		{"a lease that is no integer", "frame", `{"type":"started","request":"REQUEST","lease":1.5}`, "1.5 is no whole number"},
 		{"text", "say", "PHP Warning:  Module already loaded", `it begins with "PHP Warn"`},
 		{"a header that is too long", "say", "\x00\x10\x00\x01\x00\x00\x00\x00", `it begins with "\x00\x10\x00\x01`},
 		{"a body that is too long", "say", "\x00\x00\x00\x01\x10\x00\x00\x01", `it begins with "\x00\x00\x00\x01\x10`},
