@@ -39,7 +39,13 @@ func (g *ground) leaseAs(t *testing.T, task leased, owner string) leased {
 // runOne asks to run one task and answers its state and code.
 func (g *ground) runOne(t *testing.T, task leased) string {
 	t.Helper()
-	got, err := g.send(t.Context(), g.newCall(t, task))
+	return g.one(t, g.newCall(t, task))
+}
+
+// one sends a call for one task and answers its state and code.
+func (g *ground) one(t *testing.T, call signedCall) string {
+	t.Helper()
+	got, err := g.send(t.Context(), call)
 	if err != nil || len(got.Result.Tasks) != 1 {
 		t.Fatalf("answered %s, %v", got.text, err)
 	}
