@@ -1,11 +1,14 @@
-// Package php holds what the extension library has that the gantry binary
-// needs too: the SQL that creates the tables of <namespace>_gantry.
+// Package php holds the extension library for Phorge as the gantry binary
+// carries it: a scratch Phorge gets all of it, a site's database the tables.
 package php
 
 import "embed"
 
-// SQL holds the files resources/sql/*.sql, to be applied in the order of their
-// names, each by statement (they end with ";" and a newline), after
+// Library holds src, bin and resources, each file under its path here.
+//
+// The files resources/sql/*.sql make the tables of <namespace>_gantry. They are
+// to be applied in the order of their names, each by statement (they end with
+// ";" and a newline), after
 //
 //	CREATE DATABASE IF NOT EXISTS <namespace>_gantry COLLATE utf8mb4_bin
 //
@@ -15,5 +18,5 @@ import "embed"
 // <namespace>_meta_data.patch_status, as "gantry:db.gantry" for the database and
 // "gantry:<file name>" for a file.
 //
-//go:embed resources/sql/*.sql
-var SQL embed.FS
+//go:embed bin resources src src/__phutil_library_init__.php src/__phutil_library_map__.php
+var Library embed.FS

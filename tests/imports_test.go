@@ -31,6 +31,9 @@ var rooms = map[string][]string{
 	"bridge/conduit": {"tasks", "bridge/engine"},
 	"php":            {},
 
+	"contract":         {"tasks"},
+	"contract/scratch": {"php"},
+
 	"cmd/gantry": {
 		"tasks", "tasks/phorge", "tasks/runtime", "plugins", "plugins/host",
 		"bridge/pool", "bridge/conduit", "php",
@@ -40,11 +43,11 @@ var rooms = map[string][]string{
 	"tests/*": {"*"},
 }
 
-// drivers may be imported by their own room only (and by tests), so that the
+// drivers may be imported by their own rooms only (and by tests), so that the
 // vocabulary and the loop stay free of any backend.
-var drivers = map[string]string{
-	"github.com/go-sql-driver/mysql": "tasks/phorge",
-	"github.com/hashicorp/go-plugin": "plugins",
+var drivers = map[string][]string{
+	"github.com/go-sql-driver/mysql": {"tasks/phorge", "contract/scratch"},
+	"github.com/hashicorp/go-plugin": {"plugins"},
 }
 
 type listed struct {
@@ -108,12 +111,13 @@ func forbiddenOutside(room, imported string) string {
 	if room == "tasks" && strings.Contains(imported, ".") {
 		return "tasks imports the standard library only"
 	}
-	for driver, owner := range drivers {
+	for driver, owners := range drivers {
 		if !strings.HasPrefix(imported, driver) || strings.HasPrefix(room, "tests/") {
 			continue
 		}
-		if room != owner && !strings.HasPrefix(room, owner+"/") {
-			return "only " + owner + " may import it"
+		owns := func(owner string) bool { return room == owner || strings.HasPrefix(room, owner+"/") }
+		if !slices.ContainsFunc(owners, owns) {
+			return "only " + strings.Join(owners, ", ") + " may import it"
 		}
 	}
 	return ""

@@ -184,7 +184,7 @@ func checkStorage(ctx context.Context, s store) finding {
 	if err := s.Gantry(); err != nil {
 		return finding{warning, "storage", err.Error()}
 	}
-	missing, err := s.MissingStorage(ctx, php.SQL)
+	missing, err := s.MissingStorage(ctx, php.Library)
 	switch {
 	case err != nil:
 		return finding{warning, "storage", err.Error()}

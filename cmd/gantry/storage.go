@@ -37,7 +37,7 @@ the two is no matter, and either may be run again at any time.`,
 			if err != nil {
 				return err
 			}
-			created, err := phorge.UpgradeStorage(ctx, dsn, php.SQL)
+			created, err := phorge.UpgradeStorage(ctx, dsn, php.Library)
 			if printed := a.printCreated(created); printed != nil {
 				return printed
 			}

@@ -17,7 +17,7 @@ var failure = tasks.Outcome{Kind: tasks.Retry, Wait: time.Hour}
 // upgrade creates <namespace>_gantry and answers its quoted name.
 func (q *queue) upgrade() string {
 	q.t.Helper()
-	if _, err := UpgradeStorage(q.t.Context(), q.dsn, php.SQL); err != nil {
+	if _, err := UpgradeStorage(q.t.Context(), q.dsn, php.Library); err != nil {
 		q.t.Fatal(err)
 	}
 	return q.gantry()

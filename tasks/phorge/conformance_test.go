@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/php"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
@@ -23,7 +24,7 @@ const epoch = 2_000_000_000
 
 func TestConformance(t *testing.T) {
 	defer phorge.ReadWhole()()
-	statement, err := harness.Start(harness.Options{Args: []string{"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"}})
+	statement, err := scratch.Start(scratch.Options{Args: []string{"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestConformance(t *testing.T) {
 	}
 	for _, variant := range []struct {
 		name   string
-		server *harness.MariaDB
+		server *scratch.MariaDB
 		config phorge.Config
 		params map[string]string
 		zone   *time.Location // of this process
@@ -59,7 +60,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func ask(t *testing.T, server *harness.MariaDB, question string) (answer string) {
+func ask(t *testing.T, server *scratch.MariaDB, question string) (answer string) {
 	t.Helper()
 	db, err := sql.Open("mysql", server.DSN(""))
 	if err != nil {
@@ -77,11 +78,11 @@ var namespaces int
 
 // open answers an empty queue on a server. A standing clock is the session
 // variable timestamp, which UNIX_TIMESTAMP() follows.
-func open(t *testing.T, server *harness.MariaDB, c phorge.Config, params map[string]string, clock storetest.Clock, gantry bool) storetest.Subject {
+func open(t *testing.T, server *scratch.MariaDB, c phorge.Config, params map[string]string, clock storetest.Clock, gantry bool) storetest.Subject {
 	t.Helper()
 	namespaces++
 	namespace := fmt.Sprintf("conform%d", namespaces)
-	if err := server.CreateNamespace(namespace); err != nil {
+	if err := harness.CreateNamespace(server, namespace); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := mysql.ParseDSN(server.DSN(namespace + "_worker"))
@@ -101,7 +102,7 @@ func open(t *testing.T, server *harness.MariaDB, c phorge.Config, params map[str
 		t.Fatal(err)
 	}
 	if gantry {
-		if _, err := phorge.UpgradeStorage(t.Context(), c.DSN, php.SQL); err != nil {
+		if _, err := phorge.UpgradeStorage(t.Context(), c.DSN, php.Library); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +124,7 @@ func open(t *testing.T, server *harness.MariaDB, c phorge.Config, params map[str
 				}
 			}
 			db.Close()
-			if err := server.DropNamespace(namespace); err != nil {
+			if err := harness.DropNamespace(server, namespace); err != nil {
 				t.Error(err)
 			}
 		},

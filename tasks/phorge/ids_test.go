@@ -11,12 +11,12 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks"
-	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
 // queueOn answers the queue of a server of start's.
-func queueOn(t testing.TB, server *harness.MariaDB) *queue {
+func queueOn(t testing.TB, server *scratch.MariaDB) *queue {
 	t.Helper()
 	dsn := server.DSN("test_worker")
 	cfg, err := configure(dsn)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
@@ -83,9 +84,9 @@ func TestB24SessionsAreTheSameWhateverTheServerAndTheDSNSay(t *testing.T) {
 }
 
 // start answers a server of its own for a test, with the namespace test.
-func start(t testing.TB, args ...string) *harness.MariaDB {
+func start(t testing.TB, args ...string) *scratch.MariaDB {
 	t.Helper()
-	server, err := harness.Start(harness.Options{Args: args})
+	server, err := scratch.Start(scratch.Options{Args: args})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,13 +95,13 @@ func start(t testing.TB, args ...string) *harness.MariaDB {
 			t.Error(err)
 		}
 	})
-	if err := server.CreateNamespace("test"); err != nil {
+	if err := harness.CreateNamespace(server, "test"); err != nil {
 		t.Fatal(err)
 	}
 	return server
 }
 
-func openOn(t testing.TB, server *harness.MariaDB, parameters string) *Store {
+func openOn(t testing.TB, server *scratch.MariaDB, parameters string) *Store {
 	t.Helper()
 	s, err := Open(context.Background(), Config{DSN: server.DSN("test_worker") + parameters})
 	if err != nil {

@@ -18,7 +18,7 @@ func TestUpgradeStorageCreatesWhatIsMissingAndNamesIt(t *testing.T) {
 	name := strings.Trim(q.gantry(), "`")
 	upgraded := func() []string {
 		t.Helper()
-		created, err := UpgradeStorage(t.Context(), q.dsn, php.SQL)
+		created, err := UpgradeStorage(t.Context(), q.dsn, php.Library)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestUpgradeStorageLeavesWhatIsThereAsItIs(t *testing.T) {
 	s := q.open()
 	q.exec("DROP TABLE " + name + ".nonces")
 	work(t, s, 3, failure)
-	created, err := UpgradeStorage(t.Context(), q.dsn, php.SQL)
+	created, err := UpgradeStorage(t.Context(), q.dsn, php.Library)
 	if want := []string{strings.Trim(name, "`") + ".nonces"}; err != nil || !slices.Equal(created, want) {
 		t.Errorf("it created %q, want %q (%v)", created, want, err)
 	}
@@ -52,15 +52,15 @@ func TestMissingStorageIsNamedTableByTable(t *testing.T) {
 	q := newQueue(t)
 	name := strings.Trim(q.upgrade(), "`")
 	s := q.open()
-	if missing, err := s.MissingStorage(t.Context(), php.SQL); err != nil || missing != nil {
+	if missing, err := s.MissingStorage(t.Context(), php.Library); err != nil || missing != nil {
 		t.Errorf("of all tables, %q are missing (%v)", missing, err)
 	}
 	q.exec("DROP TABLE " + name + ".receipts, " + name + ".outbox")
-	missing, err := s.MissingStorage(t.Context(), php.SQL)
+	missing, err := s.MissingStorage(t.Context(), php.Library)
 	if want := []string{name + ".receipts", name + ".outbox"}; err != nil || !slices.Equal(missing, want) {
 		t.Errorf("it misses %q, want %q (%v)", missing, want, err)
 	}
-	if created, err := UpgradeStorage(t.Context(), q.dsn, php.SQL); err != nil || len(created) != len(missing) {
+	if created, err := UpgradeStorage(t.Context(), q.dsn, php.Library); err != nil || len(created) != len(missing) {
 		t.Errorf("of %q, %q were created (%v)", missing, created, err)
 	}
 }
@@ -72,7 +72,7 @@ func TestStorageIsUpgradedByManyAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if _, err := UpgradeStorage(t.Context(), q.dsn, php.SQL); err != nil {
+			if _, err := UpgradeStorage(t.Context(), q.dsn, php.Library); err != nil {
 				t.Error(err)
 			}
 		})
@@ -114,11 +114,11 @@ func TestUpgradeStorageSaysWhatKeepsItFromWorking(t *testing.T) {
 		files fs.FS
 		want  string
 	}{
-		{"a user who may not create databases", narrow.FormatDSN(), php.SQL, "grant it the rights that Phorge's own user has"},
-		{"another database", elsewhere.FormatDSN(), php.SQL, `the DSN names the database "mysql"`},
+		{"a user who may not create databases", narrow.FormatDSN(), php.Library, "grant it the rights that Phorge's own user has"},
+		{"another database", elsewhere.FormatDSN(), php.Library, `the DSN names the database "mysql"`},
 		{"no files", q.dsn, fstest.MapFS{}, "there are no files"},
 		{"a file that the server refuses", q.dsn, fstest.MapFS{"resources/sql/1.sql": {Data: []byte("CREATE nothing;\n")}}, "error in your SQL syntax"},
-		{"no DSN", "hunter2", php.SQL, "the DSN cannot be read"},
+		{"no DSN", "hunter2", php.Library, "the DSN cannot be read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			created, err := UpgradeStorage(t.Context(), c.dsn, c.files)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -33,7 +34,7 @@ type bench struct {
 	wanted   map[string]bool
 
 	dir     string // built programs, manifest
-	server  *harness.MariaDB
+	server  *scratch.MariaDB
 	phorge  *harness.Phorge // nil when there is none
 	web     *harness.Web    // before phorge
 	key     harness.Key     // of worker.execute
@@ -61,7 +62,7 @@ func newBench(size scale, t *table, progress io.Writer) (b *bench, err error) {
 		return nil, err
 	}
 	b.atClose(func() error { return os.RemoveAll(b.dir) })
-	if b.server, err = harness.Start(harness.Options{Args: serverArgs}); err != nil {
+	if b.server, err = scratch.Start(scratch.Options{Args: serverArgs}); err != nil {
 		return nil, err
 	}
 	b.atClose(b.server.Stop)
@@ -83,7 +84,7 @@ func (b *bench) close() error {
 
 // namespace makes a worker database.
 func (b *bench) namespace(name string) (*queue, error) {
-	if err := b.server.CreateNamespace(name); err != nil {
+	if err := harness.CreateNamespace(b.server, name); err != nil {
 		return nil, err
 	}
 	return b.open(b.server.DSN(name + "_worker"))

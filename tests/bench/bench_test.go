@@ -28,7 +28,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	if err := json.Unmarshal(text, &results); err != nil {
 		t.Fatal(err)
 	}
-	_, _, noPhorge := harness.FindPhorge()
+	_, noPhorge := harness.FindPhorge()
 	for _, r := range newTable().rows {
 		if r.phorge && noPhorge != nil {
 			continue

@@ -20,6 +20,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
 	"github.com/phorge-gantry/gantry/tests/harness"
@@ -66,12 +67,12 @@ func show(ctx context.Context, keep bool) (err error) {
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("build (run this from the repository's top folder): %w", err)
 	}
-	server, err := harness.Start(harness.Options{})
+	server, err := scratch.Start(scratch.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	if err := server.CreateNamespace("demo"); err != nil {
+	if err := harness.CreateNamespace(server, "demo"); err != nil {
 		return err
 	}
 	d := demo{ctx: ctx, dir: dir, dsn: server.DSN("demo_worker")}

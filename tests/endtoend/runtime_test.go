@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
@@ -77,12 +78,12 @@ func (w *world) sweep() error {
 }
 
 func TestAServerThatDiesInMidDrainLosesNothingAndDoublesNothing(t *testing.T) {
-	server, err := harness.Start(harness.Options{})
+	server, err := scratch.Start(scratch.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Stop() })
-	if err := server.CreateNamespace("outage"); err != nil {
+	if err := harness.CreateNamespace(server, "outage"); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, server.DSN("outage_worker"))

@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
@@ -87,7 +88,7 @@ type results struct {
 func run(ctx context.Context, o options, progress io.Writer) (sum results, err error) {
 	fmt.Fprintf(progress, "seed %d: %d rounds of %d tasks\n", o.seed, o.rounds, o.tasks)
 	sum = results{Seed: o.seed, Kills: map[string]int{}, Violations: []string{}}
-	server, err := harness.Start(harness.Options{})
+	server, err := scratch.Start(scratch.Options{})
 	if err != nil {
 		return sum, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/phorge-gantry/gantry/bridge/conduit"
 	"github.com/phorge-gantry/gantry/bridge/pool"
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks/runtime"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
@@ -55,7 +56,7 @@ type reach struct {
 
 // startPHP answers an error that wraps harness.ErrNoPhorge where none is
 // installed.
-func startPHP(server *harness.MariaDB) (*php, error) {
+func startPHP(server *scratch.MariaDB) (*php, error) {
 	phorge, err := harness.InstallPhorge(server, "faultsphp")
 	if err != nil {
 		return nil, err

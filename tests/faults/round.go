@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
@@ -42,7 +43,7 @@ WHERE leaseOwner LIKE '(retry)%' AND leaseExpires > UNIX_TIMESTAMP() + 60`
 
 // round is one queue that is filled, disturbed and drained.
 type round struct {
-	server    *harness.MariaDB
+	server    *scratch.MariaDB
 	namespace string
 	dsn       string
 	dir       string
@@ -63,7 +64,7 @@ type round struct {
 	unsure [][]work
 }
 
-func newRound(n int, o options, server *harness.MariaDB, p *php) (*round, error) {
+func newRound(n int, o options, server *scratch.MariaDB, p *php) (*round, error) {
 	r := &round{
 		server:    server,
 		namespace: fmt.Sprintf("faults%d", n+1),
@@ -78,7 +79,7 @@ func newRound(n int, o options, server *harness.MariaDB, p *php) (*round, error)
 	}
 	r.records = filepath.Join(r.dir, "records")
 	r.work = makeWork(r.rng, class, runtime.DefaultSlots, o.tasks, 0, r.began)
-	if err := errors.Join(r.writeManifest(), server.CreateNamespace(r.namespace)); err != nil {
+	if err := errors.Join(r.writeManifest(), harness.CreateNamespace(server, r.namespace)); err != nil {
 		return nil, err
 	}
 	r.dsn = server.DSN(r.namespace + "_worker")
@@ -117,7 +118,7 @@ func (r *round) writeManifest() error {
 }
 
 func (r *round) remove() error {
-	return errors.Join(r.db.Close(), r.server.DropNamespace(r.namespace), os.RemoveAll(r.dir))
+	return errors.Join(r.db.Close(), harness.DropNamespace(r.server, r.namespace), os.RemoveAll(r.dir))
 }
 
 // play plays the round and proves that it went as it should.

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,21 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
-)
 
-// Bin runs a program of Phorge's bin directory and answers what it printed, on
-// stdout and stderr. The error holds it as well.
-func (p *Phorge) Bin(ctx context.Context, name string, args ...string) (string, error) {
-	out, err := p.run(ctx, filepath.Join(p.Root(), "bin", name), args...)
-	if err != nil {
-		return out, fmt.Errorf("bin/%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return out, nil
-}
+	"github.com/phorge-gantry/gantry/contract/scratch"
+)
 
 // PHP runs a script of the harness on the Phorge and answers what it printed.
 func (p *Phorge) PHP(ctx context.Context, script string, args ...string) (string, error) {
-	out, err := p.run(ctx, "php", append([]string{p.script(script), p.Root()}, args...)...)
+	out, err := p.Run(ctx, "php", append([]string{p.script(script), p.Root()}, args...)...)
 	if err != nil {
 		return out, fmt.Errorf("%s %s: %w\n%s", script, strings.Join(args, " "), err, out)
 	}
@@ -64,63 +55,35 @@ func (p *Phorge) Schedule(ctx context.Context, class string, n int, data, option
 	return ids, nil
 }
 
-func (p *Phorge) run(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := exec.Command(program, args...)
-	cmd.Env = p.environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	child, err := spawn(cmd)
-	if err != nil {
-		return "", err
-	}
-	select {
-	case <-child.exited:
-		return out.String(), child.err
-	case <-ctx.Done():
-		err := errors.Join(ctx.Err(), child.kill()) // nothing writes to out any more
-		return out.String(), err
-	}
-}
-
-// environment is ours without what would reach into the configuration of
-// Phorge, and with temporary files where they are removed.
-func (p *Phorge) environment() []string {
-	env := []string{"TMPDIR=" + p.temp()}
-	for _, entry := range os.Environ() {
-		name, _, _ := strings.Cut(entry, "=")
-		if name != "TMPDIR" && !strings.HasPrefix(name, "PHABRICATOR_") && !strings.HasPrefix(name, "PHUTIL_") {
-			env = append(env, entry)
-		}
-	}
-	return env
-}
+// patience is far more than a loaded machine needs to start or end what a test
+// asks for.
+const patience = time.Minute
 
 // Taskmaster is one stock PhabricatorTaskmasterDaemon, started as the overseer
 // of phd starts it but without an overseer: it is not started again when a
 // temporary failure ends it.
 type Taskmaster struct {
-	process *process
+	process *scratch.Process
 	log     string
 }
 
 // StartTaskmaster starts a taskmaster.
 func (p *Phorge) StartTaskmaster() (*Taskmaster, error) {
-	log, err := os.CreateTemp(p.dir, "taskmaster-*.log")
+	log, err := os.CreateTemp(p.Dir(), "taskmaster-*.log")
 	if err != nil {
 		return nil, fmt.Errorf("start a taskmaster: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command("./exec_daemon.php", "PhabricatorTaskmasterDaemon", "-l", p.instance())
+	cmd := exec.Command("./exec_daemon.php", "PhabricatorTaskmasterDaemon", "-l", p.Instance())
 	cmd.Dir = filepath.Join(p.Root(), "scripts/daemon/exec")
-	cmd.Env = p.environment()
+	cmd.Env = p.Environment()
 	// A member of a pool leaves it when it was idle for "down" seconds; the
 	// only one hibernates after fifteen. A test wants it to stay.
 	cmd.Stdin = strings.NewReader(`{"down": 86400}`)
 	cmd.Stdout, cmd.Stderr = log, log
 	// The daemon makes a session of its own and fails when it leads a process
 	// group already, so it gets none from us.
-	child, err := spawn(cmd)
+	child, err := scratch.Spawn(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("start a taskmaster: %w", err)
 	}
@@ -128,10 +91,10 @@ func (p *Phorge) StartTaskmaster() (*Taskmaster, error) {
 }
 
 // PID answers the process id, which begins every leaseOwner of the taskmaster.
-func (m *Taskmaster) PID() int { return m.process.cmd.Process.Pid }
+func (m *Taskmaster) PID() int { return m.process.PID() }
 
 // Done is closed when the taskmaster has ended.
-func (m *Taskmaster) Done() <-chan struct{} { return m.process.exited }
+func (m *Taskmaster) Done() <-chan struct{} { return m.process.Exited() }
 
 // Log answers what the taskmaster printed, its messages to an overseer
 // included.
@@ -141,17 +104,17 @@ func (m *Taskmaster) Log() (string, error) {
 }
 
 // Kill ends the taskmaster in the middle of what it does.
-func (m *Taskmaster) Kill() error { return m.process.kill() }
+func (m *Taskmaster) Kill() error { return m.process.Kill() }
 
 // Stop lets the taskmaster finish its task and waits for its end.
 func (m *Taskmaster) Stop() error {
-	if err := m.process.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop taskmaster %d: %w", m.PID(), err)
+	if err := m.process.Signal(syscall.SIGINT); err != nil {
+		return fmt.Errorf("stop a taskmaster: %w", err)
 	}
 	select {
-	case <-m.process.exited:
+	case <-m.process.Exited():
 		return nil
-	case <-time.After(stopTime):
-		return errors.Join(fmt.Errorf("taskmaster %d did not stop within %s", m.PID(), stopTime), m.Kill())
+	case <-time.After(patience):
+		return errors.Join(fmt.Errorf("taskmaster %d did not stop within %s", m.PID(), patience), m.Kill())
 	}
 }

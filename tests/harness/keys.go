@@ -19,7 +19,7 @@ func (p *Phorge) LetExecute(classes ...string) ([2]Key, error) {
 	if err != nil {
 		return keys, err
 	}
-	file := filepath.Join(p.dir, "keys.json")
+	file := filepath.Join(p.Dir(), "keys.json")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return keys, fmt.Errorf("write the keys of worker.execute: %w", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+
+	"github.com/phorge-gantry/gantry/contract/scratch"
 )
 
 //go:embed schema.sql
@@ -11,12 +13,12 @@ var schema string
 
 // CreateNamespace makes the database <ns>_worker with Phorge's worker tables,
 // empty.
-func (m *MariaDB) CreateNamespace(ns string) error {
+func CreateNamespace(server *scratch.MariaDB, ns string) error {
 	ctx := context.Background()
 	database := ns + "_worker"
-	err := m.exec(ctx, "", "CREATE DATABASE `"+database+"` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+	err := server.Exec(ctx, "", "CREATE DATABASE `"+database+"` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
 	if err == nil {
-		err = m.exec(ctx, database, schema)
+		err = server.Exec(ctx, database, schema)
 	}
 	if err != nil {
 		return fmt.Errorf("make the namespace %s: %w", ns, err)
@@ -25,8 +27,8 @@ func (m *MariaDB) CreateNamespace(ns string) error {
 }
 
 // DropNamespace removes the database <ns>_worker.
-func (m *MariaDB) DropNamespace(ns string) error {
-	if err := m.exec(context.Background(), "", "DROP DATABASE `"+ns+"_worker`"); err != nil {
+func DropNamespace(server *scratch.MariaDB, ns string) error {
+	if err := server.Exec(context.Background(), "", "DROP DATABASE `"+ns+"_worker`"); err != nil {
 		return fmt.Errorf("drop the namespace %s: %w", ns, err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -44,8 +45,8 @@ func TestScheduledTasksAreDrainedByAStockTaskmaster(t *testing.T) {
 	if err := taskmaster.Stop(); err != nil {
 		t.Error(err)
 	}
-	if running(taskmaster.PID()) {
-		t.Error("the taskmaster still runs")
+	if err := syscall.Kill(taskmaster.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the taskmaster is still there: %v", err)
 	}
 }
 
@@ -96,17 +97,17 @@ func TestDaemonsOfPhdEndWithThePhorge(t *testing.T) {
 	}
 	var pids []string
 	Eventually(t, "an overseer and three daemons run", func() bool {
-		pids = titled(t, p.instance())
+		pids = titled(t, p.Instance())
 		return len(pids) == 4
 	})
 	if err := p.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	if left := titled(t, p.instance()); len(left) > 0 {
+	if left := titled(t, p.Instance()); len(left) > 0 {
 		t.Errorf("processes %v are left of %v", left, pids)
 	}
-	if _, err := os.Stat(p.dir); !os.IsNotExist(err) {
-		t.Errorf("%s is still there: %v", p.dir, err)
+	if _, err := os.Stat(p.Dir()); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", p.Dir(), err)
 	}
 }
 
@@ -141,11 +142,11 @@ func TestPhorgeIsFoundOrMissedAsTheEnvironmentSays(t *testing.T) {
 	}
 	t.Setenv("PHORGE_ROOT", checkout)
 	t.Setenv("ARCANIST_ROOT", checkout)
-	if phorge, arcanist, err := FindPhorge(); phorge != checkout || arcanist != checkout || err != nil {
-		t.Errorf("answered %q, %q, %v; want %s twice", phorge, arcanist, err, checkout)
+	if found, err := FindPhorge(); found.Phorge != checkout || found.Arcanist != checkout || err != nil {
+		t.Errorf("answered %v, %v; want %s twice", found, err, checkout)
 	}
 	t.Setenv("ARCANIST_ROOT", empty)
-	if _, _, err := FindPhorge(); err == nil || errors.Is(err, ErrNoPhorge) || !strings.Contains(err.Error(), empty) {
+	if _, err := FindPhorge(); err == nil || errors.Is(err, ErrNoPhorge) || !strings.Contains(err.Error(), empty) {
 		t.Errorf("answered %v; a wrong ARCANIST_ROOT is a mistake to name, not a reason to skip", err)
 	}
 }

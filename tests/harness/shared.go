@@ -17,13 +17,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/phorge-gantry/gantry/contract/scratch"
 )
 
 // shared is the server of this test binary, started on first use.
 var shared struct {
 	sync.Mutex
 	main       bool // Main runs, so that somebody will stop the server
-	server     *MariaDB
+	server     *scratch.MariaDB
 	err        error
 	namespaces int
 	ends       []func() error
@@ -59,7 +61,7 @@ func Main(m *testing.M) {
 
 // Shared answers the server of this test binary. A machine without MariaDB
 // fails the test: nothing here is proven without a real one.
-func Shared(t testing.TB) *MariaDB {
+func Shared(t testing.TB) *scratch.MariaDB {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
@@ -67,7 +69,7 @@ func Shared(t testing.TB) *MariaDB {
 		t.Fatal("this test binary needs func TestMain(m *testing.M) { harness.Main(m) }")
 	}
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = Start(Options{})
+		shared.server, shared.err = scratch.Start(scratch.Options{})
 	}
 	if shared.err != nil {
 		t.Fatalf("start the shared server: %v", shared.err)
@@ -84,11 +86,11 @@ func Namespace(t testing.TB) (dsn string) {
 	shared.namespaces++
 	ns := fmt.Sprintf("test%d", shared.namespaces)
 	shared.Unlock()
-	if err := m.CreateNamespace(ns); err != nil {
+	if err := CreateNamespace(m, ns); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := m.DropNamespace(ns); err != nil {
+		if err := DropNamespace(m, ns); err != nil {
 			t.Error(err)
 		}
 	})

@@ -30,7 +30,10 @@ type table struct {
 // The content of a database is read as bytes and written as the same bytes,
 // whatever characters the columns hold.
 func (p *Phorge) openBytes() (*sql.DB, error) {
-	c := p.server.config("")
+	c, err := mysql.ParseDSN(p.Server().DSN(""))
+	if err != nil {
+		return nil, err
+	}
 	c.MultiStatements = true
 	c.InterpolateParams = true
 	c.Params = map[string]string{
@@ -80,7 +83,7 @@ func (p *Phorge) read(ctx context.Context, db *sql.DB) (*Snapshot, error) {
 		return nil, err
 	}
 	keys := map[string][]string{}
-	found, err := db.QueryContext(ctx, listTables, p.namespace+`\_%`)
+	found, err := db.QueryContext(ctx, listTables, p.Namespace()+`\_%`)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +94,7 @@ func (p *Phorge) read(ctx context.Context, db *sql.DB) (*Snapshot, error) {
 		if err := found.Scan(&database, &name, &t.counter, &key); err != nil {
 			return nil, err
 		}
-		name = strings.TrimPrefix(database, p.namespace+"_") + "." + name
+		name = strings.TrimPrefix(database, p.Namespace()+"_") + "." + name
 		s.tables[name], keys[name] = t, strings.Split(key.String, ",")
 	}
 	if err := errors.Join(found.Err(), found.Close()); err != nil {
@@ -137,7 +140,7 @@ func (t *table) read(ctx context.Context, db *sql.DB, quoted string, key []strin
 // quoted answers a name as SQL wants it.
 func (p *Phorge) quoted(name string) string {
 	database, table, _ := strings.Cut(name, ".")
-	return "`" + p.namespace + "_" + database + "`.`" + table + "`"
+	return "`" + p.Namespace() + "_" + database + "`.`" + table + "`"
 }
 
 // Restore brings every table back to what it was, and the next id of it, and

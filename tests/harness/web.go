@@ -14,6 +14,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/phorge-gantry/gantry/contract/scratch"
 )
 
 // Web serves a directory of PHP as an administrator would: nginx before
@@ -27,9 +29,9 @@ type Web struct {
 	children int
 	port     int
 	env      []string
-	fpm      *process
-	nginx    *process
-	reaper   *reaper
+	fpm      *scratch.Process
+	nginx    *scratch.Process
+	reaper   *scratch.Reaper
 }
 
 // StartWeb serves root/index.php, which gets every path as Phorge wants it,
@@ -40,7 +42,7 @@ func StartWeb(root string, children int) (*Web, error) {
 
 // StartWeb serves the scratch Phorge and makes it know its own address.
 func (p *Phorge) StartWeb(children int) (*Web, error) {
-	w, err := startWeb(filepath.Join(p.Root(), "webroot"), children, p.environment())
+	w, err := startWeb(filepath.Join(p.Root(), "webroot"), children, p.Environment())
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +60,10 @@ func startWeb(root string, children int, env []string) (*Web, error) {
 	w := &Web{dir: dir, root: root, children: children, env: env}
 	// A master that is killed leaves its children, whose titles carry the name
 	// of their pool.
-	if w.reaper, err = startReaper(filepath.Base(dir), "php-fpm: pool", dir); err != nil {
+	if w.reaper, err = scratch.StartReaper(filepath.Base(dir), "php-fpm: pool", dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if w.port, err = freePort(); err == nil {
+	if w.port, err = scratch.FreePort(); err == nil {
 		err = w.configure()
 	}
 	if err == nil {
@@ -193,7 +195,7 @@ func (w *Web) StartNginx() error {
 	})
 }
 
-func (w *Web) start(path string, args ...string) (*process, error) {
+func (w *Web) start(path string, args ...string) (*scratch.Process, error) {
 	log, err := os.OpenFile(filepath.Join(w.dir, "output.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -202,7 +204,7 @@ func (w *Web) start(path string, args ...string) (*process, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Env = w.env
 	cmd.Stdout, cmd.Stderr = log, log
-	p, err := spawn(cmd)
+	p, err := scratch.Spawn(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
@@ -210,8 +212,8 @@ func (w *Web) start(path string, args ...string) (*process, error) {
 }
 
 // awaitUp waits until a server answers.
-func awaitUp(name string, p *process, log string, up func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+func awaitUp(name string, p *scratch.Process, log string, up func() error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -221,11 +223,11 @@ func awaitUp(name string, p *process, log string, up func() error) error {
 			return nil
 		}
 		select {
-		case <-p.exited:
+		case <-p.Exited():
 			text, _ := os.ReadFile(log)
-			return fmt.Errorf("%s ended while it started (%v):\n%s", name, p.err, text)
+			return fmt.Errorf("%s ended while it started (%v):\n%s", name, p.Err(), text)
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%s was not ready within %s: %w", name, startTime, err), p.kill())
+			return errors.Join(fmt.Errorf("%s was not ready within %s: %w", name, patience, err), p.Kill())
 		case <-tick.C:
 		}
 	}
@@ -244,16 +246,16 @@ func fpmProgram() (string, error) {
 }
 
 // FPM answers the process id of the master of php-fpm.
-func (w *Web) FPM() int { return w.fpm.cmd.Process.Pid }
+func (w *Web) FPM() int { return w.fpm.PID() }
 
 // Nginx answers the process id of nginx.
-func (w *Web) Nginx() int { return w.nginx.cmd.Process.Pid }
+func (w *Web) Nginx() int { return w.nginx.PID() }
 
 // KillFPM ends the master of php-fpm with SIGKILL. Its children go on.
-func (w *Web) KillFPM() error { return w.fpm.kill() }
+func (w *Web) KillFPM() error { return w.fpm.Kill() }
 
 // KillNginx ends nginx with SIGKILL.
-func (w *Web) KillNginx() error { return w.nginx.kill() }
+func (w *Web) KillNginx() error { return w.nginx.Kill() }
 
 // Children answers the process ids of the children of php-fpm, of a killed
 // master's as well.
@@ -283,12 +285,12 @@ func (w *Web) Logs() (string, error) {
 func (w *Web) Stop() error {
 	http.DefaultClient.CloseIdleConnections()
 	var errs []error
-	for _, p := range []*process{w.nginx, w.fpm} {
+	for _, p := range []*scratch.Process{w.nginx, w.fpm} {
 		if p != nil {
-			errs = append(errs, p.kill())
+			errs = append(errs, p.Kill())
 		}
 	}
-	return errors.Join(append(errs, w.reaper.reap())...)
+	return errors.Join(append(errs, w.reaper.Reap())...)
 }
 
 func (w *Web) socket() string { return filepath.Join(w.dir, "fpm.sock") }

@@ -29,7 +29,10 @@ func TestB35ATaskAfterAnIdleTimeFindsAConnection(t *testing.T) {
 
 func phpunit(t *testing.T, p *harness.Phorge, paths ...string) {
 	t.Helper()
-	library := filepath.Dir(filepath.Dir(p.PoolCommand()[1]))
+	library, err := filepath.Abs("../../php")
+	if err != nil {
+		t.Fatal(err)
+	}
 	reset, err := p.Override(map[string]any{"load-libraries": []string{
 		filepath.Join(library, "src"), filepath.Join(library, "tests", "library", "src"),
 	}})

@@ -1,9 +1,9 @@
-package harness
+package scratch
 
 import (
 	"bufio"
-	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,17 +14,18 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+	"golang.org/x/sys/unix"
 )
 
 // asVictim makes the test binary start a server, say its pid and directory,
 // and wait to be killed.
-const asVictim = "GANTRY_HARNESS_VICTIM"
+const asVictim = "GANTRY_SCRATCH_VICTIM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asVictim) != "" {
 		victim()
 	}
-	Main(m)
+	os.Exit(m.Run())
 }
 
 func victim() {
@@ -66,10 +67,7 @@ func TestCommittedRowsSurviveAKill(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := m.CreateNamespace("killed"); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.exec(t.Context(), "killed_worker", "INSERT INTO lisk_counter VALUES ('worker_activetask', 7)"); err != nil {
+	if err := m.Exec(t.Context(), "", "CREATE DATABASE killed; CREATE TABLE killed.kept (v INT); INSERT INTO killed.kept VALUES (7)"); err != nil {
 		t.Fatal(err)
 	}
 	for _, end := range []struct {
@@ -90,8 +88,8 @@ func TestCommittedRowsSurviveAKill(t *testing.T) {
 			if m.PID() == before {
 				t.Errorf("the server still is process %d", before)
 			}
-			if got := query(t, open(t, m.DSN("killed_worker")), "SELECT counterValue FROM lisk_counter"); got != "7" {
-				t.Errorf("counterValue is %s, want 7", got)
+			if got := query(t, open(t, m.DSN("killed")), "SELECT v FROM kept"); got != "7" {
+				t.Errorf("the row says %s, want 7", got)
 			}
 		})
 	}
@@ -106,8 +104,8 @@ func TestStopLeavesNothing(t *testing.T) {
 	if err := m.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if running(pid) {
-		t.Errorf("process %d still runs", pid)
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d is still there: %v", pid, err)
 	}
 	if _, err := os.Stat(m.dir); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", m.dir, err)
@@ -135,47 +133,38 @@ func TestServerDiesWithTheProcessThatStartedIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !running(pid) {
-		t.Fatalf("server %d does not run", pid)
+	server, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatalf("server %d does not run: %v", pid, err)
 	}
+	defer unix.Close(server)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	Eventually(t, "the server ends after its parent", func() bool { return !running(pid) })
+	ended := []unix.PollFd{{Fd: int32(server), Events: unix.POLLIN}}
+	if n, err := unix.Poll(ended, int(stopTime.Milliseconds())); n != 1 || err != nil {
+		t.Errorf("server %d outlives its parent: %v", pid, err)
+	}
 }
 
-// running reports whether a process exists and is more than an unreaped entry
-// in the process table.
-func running(pid int) bool {
-	if syscall.Kill(pid, 0) != nil {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func TestServerIsDurableAndStrictAndReachedThroughItsPort(t *testing.T) {
+	m, err := Start(Options{})
 	if err != nil {
-		return false
+		t.Fatal(err)
 	}
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
-}
-
-func TestServerIsDurableAndStrict(t *testing.T) {
-	db := open(t, Shared(t).DSN(""))
+	t.Cleanup(func() { m.Stop() })
+	c := mysql.NewConfig()
+	c.User, c.Net, c.Addr = "root", "tcp", fmt.Sprintf("127.0.0.1:%d", m.Port())
+	db := open(t, c.FormatDSN())
 	for variable, want := range map[string]string{
 		"innodb_flush_log_at_trx_commit": "1",
 		"sql_mode":                       "STRICT_ALL_TABLES",
+		"socket":                         m.Socket(),
 	} {
 		if got := query(t, db, "SELECT @@"+variable); got != want {
 			t.Errorf("%s is %q, want %q", variable, got, want)
 		}
-	}
-}
-
-func TestServerIsReachedThroughItsPort(t *testing.T) {
-	c := mysql.NewConfig()
-	c.User, c.Net, c.Addr = "root", "tcp", fmt.Sprintf("127.0.0.1:%d", Shared(t).Port())
-	if got, want := query(t, open(t, c.FormatDSN()), "SELECT @@socket"), Shared(t).Socket(); got != want {
-		t.Errorf("the port leads to the server at %s, want %s", got, want)
 	}
 }
 
@@ -231,23 +220,5 @@ func TestLongTemporaryDirectoryIsExplained(t *testing.T) {
 	}
 	if left, err := os.ReadDir(long); err != nil || len(left) > 0 {
 		t.Errorf("left in the directory: %v, %v", left, err)
-	}
-}
-
-func TestNamespacesAreEmptyApartAndDropped(t *testing.T) {
-	var first, second string
-	t.Run("while they are used", func(t *testing.T) {
-		first, second = Namespace(t), Namespace(t)
-		if _, err := open(t, first).Exec("INSERT INTO worker_taskdata (data) VALUES ('[]')"); err != nil {
-			t.Fatal(err)
-		}
-		if got := query(t, open(t, second), "SELECT COUNT(*) FROM worker_taskdata"); got != "0" {
-			t.Errorf("the other namespace holds %s rows, want 0", got)
-		}
-	})
-	for _, dsn := range []string{first, second} {
-		if err := open(t, dsn).PingContext(context.Background()); err == nil {
-			t.Errorf("%s is still there", dsn)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package harness
+package scratch
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ const (
 
 // Options of a private server.
 type Options struct {
-	Args []string // further mariadbd arguments; they win over the harness's own
+	Args []string // further mariadbd arguments; they win over those of Start
 }
 
 // MariaDB is a private server: its data, its socket and its log are in one
@@ -43,7 +43,7 @@ type MariaDB struct {
 	dir  string
 	port int
 	args []string
-	run  *process
+	run  *Process
 }
 
 // Start makes a data directory and starts a server on it. Call Stop when it is
@@ -79,7 +79,7 @@ func (m *MariaDB) create(install string) error {
 		return fmt.Errorf("make a data directory with %s: %w\n%s", install, err, out)
 	}
 	for try := 1; ; try++ {
-		port, err := freePort()
+		port, err := FreePort()
 		if err != nil {
 			return err
 		}
@@ -113,19 +113,19 @@ func (m *MariaDB) Socket() string { return filepath.Join(m.dir, "sock") }
 func (m *MariaDB) Port() int { return m.port }
 
 // PID answers the process id of the running server.
-func (m *MariaDB) PID() int { return m.run.cmd.Process.Pid }
+func (m *MariaDB) PID() int { return m.run.PID() }
 
 // Kill ends the server with SIGKILL, as a crash would. Its data stays.
-func (m *MariaDB) Kill() error { return m.run.kill() }
+func (m *MariaDB) Kill() error { return m.run.Kill() }
 
 // Restart starts the server again on the same data, socket and port. A server
 // that still runs is shut down first.
 func (m *MariaDB) Restart() error {
-	if err := m.run.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := m.run.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop mariadbd: %w", err)
 	}
 	select {
-	case <-m.run.exited:
+	case <-m.run.Exited():
 	case <-time.After(stopTime):
 		return fmt.Errorf("mariadbd (pid %d) did not stop within %s:\n%s", m.PID(), stopTime, m.logTail())
 	}
@@ -156,7 +156,7 @@ func (m *MariaDB) start() error {
 	// A group of its own keeps Ctrl-C on a terminal from reaching the server
 	// before those who still use it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if m.run, err = spawn(cmd); err != nil {
+	if m.run, err = Spawn(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", mariadbd, err)
 	}
 	if err := m.awaitReady(); err != nil {
@@ -171,12 +171,12 @@ func (m *MariaDB) awaitReady() error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := m.exec(ctx, "", "DO 1")
+		err := m.Exec(ctx, "", "DO 1")
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-m.run.exited:
+		case <-m.run.Exited():
 			return fmt.Errorf("mariadbd ended while it started:\n%s", m.logTail())
 		case <-ctx.Done():
 			return fmt.Errorf("mariadbd was not ready within %s: %w\n%s", startTime, err, m.logTail())
@@ -185,9 +185,10 @@ func (m *MariaDB) awaitReady() error {
 	}
 }
 
-// exec runs statements on a connection of its own, so that no pool of ours
-// outlives the call: tests look for leaked goroutines.
-func (m *MariaDB) exec(ctx context.Context, database, statements string) error {
+// Exec runs statements in a database of the server, which may be empty, on a
+// connection of its own, so that no pool outlives the call: tests look for
+// leaked goroutines.
+func (m *MariaDB) Exec(ctx context.Context, database, statements string) error {
 	c := m.config(database)
 	c.MultiStatements = true
 	connector, err := mysql.NewConnector(c)
@@ -236,7 +237,9 @@ func asRoot() []string {
 	return []string{"--user=root"}
 }
 
-func freePort() (int, error) {
+// FreePort answers a TCP port of the loopback interface that nobody listens on
+// just now.
+func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)

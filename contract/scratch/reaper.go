@@ -1,4 +1,4 @@
-package harness
+package scratch
 
 import (
 	"errors"
@@ -24,15 +24,17 @@ while test "$found"; do
 done
 rm -rf "$3"`
 
-// reaper ends processes that are not our children.
-type reaper struct {
+// Reaper ends processes that are not our children.
+type Reaper struct {
 	dir   string
 	cmd   *exec.Cmd
 	input io.Closer // closing it sets the reaper to work
 }
 
-func startReaper(name, prefix, dir string) (*reaper, error) {
-	r := &reaper{dir: dir, cmd: exec.Command("sh", "-c", reap, "reaper", name, prefix, dir)}
+// StartReaper starts one for the processes whose title carries "<prefix> <name>",
+// and for a directory. It also sets to work when this process is killed.
+func StartReaper(name, prefix, dir string) (*Reaper, error) {
+	r := &Reaper{dir: dir, cmd: exec.Command("sh", "-c", reap, "reaper", name, prefix, dir)}
 	var err error
 	if r.input, err = r.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -45,8 +47,8 @@ func startReaper(name, prefix, dir string) (*reaper, error) {
 	return r, nil
 }
 
-// reap ends every process and removes the directory.
-func (r *reaper) reap() error {
+// Reap ends every process and removes the directory.
+func (r *Reaper) Reap() error {
 	if err := errors.Join(r.input.Close(), r.cmd.Wait()); err != nil {
 		return fmt.Errorf("end what was started in %s: %w", r.dir, err)
 	}

@@ -1,4 +1,4 @@
-package harness
+package scratch
 
 import (
 	"errors"
@@ -9,11 +9,16 @@ import (
 	"path/filepath"
 )
 
-// copyTree copies a checkout without its history. Files are hard links where
-// the system allows it, so nobody may write into a copied file; symbolic links
-// stay what they are.
+// copyTree copies a checkout without its history, and without what conf/local
+// and conf/keys say of the site that it may be in use for. Files are hard links
+// where the system allows it, so nobody may write into a copied file; symbolic
+// links below from stay what they are.
 func copyTree(from, to string) error {
-	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+	from, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		return err
+	}
+	err = filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -28,6 +33,11 @@ func copyTree(from, to string) error {
 				return filepath.SkipDir
 			}
 			return nil // the .git of a worktree is a file
+		case rel == "conf/local" || rel == "conf/keys":
+			if err := os.Mkdir(target, 0o755); err != nil || !entry.IsDir() {
+				return err
+			}
+			return filepath.SkipDir
 		case entry.IsDir():
 			return os.MkdirAll(target, 0o755)
 		case entry.Type()&fs.ModeSymlink != 0:
