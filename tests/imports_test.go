@@ -25,6 +25,7 @@ var rooms = map[string][]string{
 	"plugins/pluginpb": {"tasks"},
 	"plugins":          {"tasks", "plugins/pluginpb"},
 	"plugins/host":     {"tasks", "tasks/spawn", "plugins", "plugins/pluginpb"},
+	"plugins/scaffold": {},
 
 	"bridge/engine":  {"tasks"},
 	"bridge/pool":    {"tasks", "tasks/spawn", "bridge/engine"},
@@ -32,11 +33,13 @@ var rooms = map[string][]string{
 	"php":            {},
 
 	"contract":         {"tasks"},
+	"contract/mask":    {"contract", "tasks"},
 	"contract/scratch": {"php"},
 
 	"cmd/gantry": {
 		"tasks", "tasks/phorge", "tasks/runtime", "plugins", "plugins/host",
-		"bridge/pool", "bridge/conduit", "php",
+		"plugins/scaffold", "bridge/pool", "bridge/conduit", "php",
+		"contract", "contract/mask",
 	},
 	"cmd/handler-*": {"tasks", "plugins"},
 
