@@ -8,13 +8,14 @@ import (
 func (a *app) pluginsCommand() *cobra.Command {
 	cmd := group(&cobra.Command{
 		Use:   "plugins",
-		Short: "Look at, pin and verify the handler binaries",
+		Short: "Begin, look at, pin and verify handler binaries",
 		Long: `Look at the handler binaries of a manifest (plugins.yaml), pin them to their
 bytes, and verify that they run here. A binary without a pin, or whose bytes are
-not those that were pinned, is never started.`,
+not those that were pinned, is never started. "new" begins a binary.`,
 		Example: `  gantry plugins pin --plugins /etc/gantry/plugins.yaml
-  gantry plugins verify`,
-	}, a.pluginsListCommand(), a.pluginsPinCommand(), a.pluginsVerifyCommand())
+  gantry plugins verify
+  gantry plugins new handler-acme --class AcmeGreetingWorker`,
+	}, a.pluginsListCommand(), a.pluginsPinCommand(), a.pluginsVerifyCommand(), a.pluginsNewCommand())
 	addFlags(cmd.PersistentFlags(), "plugins")
 	return cmd
 }
