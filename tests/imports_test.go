@@ -26,6 +26,7 @@ var rooms = map[string][]string{
 	"plugins":          {"tasks", "plugins/pluginpb"},
 	"plugins/host":     {"tasks", "tasks/spawn", "plugins", "plugins/pluginpb"},
 	"plugins/scaffold": {},
+	"plugins/phpenc":   {},
 
 	"bridge/engine":  {"tasks"},
 	"bridge/pool":    {"tasks", "tasks/spawn", "bridge/engine"},
@@ -41,7 +42,7 @@ var rooms = map[string][]string{
 		"plugins/scaffold", "bridge/pool", "bridge/conduit", "php",
 		"contract", "contract/mask",
 	},
-	"cmd/handler-*": {"tasks", "plugins"},
+	"cmd/handler-*": {"tasks", "plugins", "plugins/phpenc"},
 
 	"tests/*": {"*"},
 }
