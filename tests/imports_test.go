@@ -36,11 +36,14 @@ var rooms = map[string][]string{
 	"contract":         {"tasks"},
 	"contract/mask":    {"contract", "tasks"},
 	"contract/scratch": {"php"},
+	"contract/stage": {
+		"tasks", "tasks/phorge", "plugins", "plugins/host", "bridge/pool", "contract", "contract/scratch",
+	},
 
 	"cmd/gantry": {
 		"tasks", "tasks/phorge", "tasks/runtime", "plugins", "plugins/host",
 		"plugins/scaffold", "bridge/pool", "bridge/conduit", "php",
-		"contract", "contract/mask",
+		"contract", "contract/mask", "contract/scratch", "contract/stage",
 	},
 	"cmd/handler-*": {"tasks", "plugins", "plugins/phpenc"},
 
@@ -50,7 +53,7 @@ var rooms = map[string][]string{
 // drivers may be imported by their own rooms only (and by tests), so that the
 // vocabulary and the loop stay free of any backend.
 var drivers = map[string][]string{
-	"github.com/go-sql-driver/mysql": {"tasks/phorge", "contract/scratch"},
+	"github.com/go-sql-driver/mysql": {"tasks/phorge", "contract/scratch", "contract/stage"},
 	"github.com/hashicorp/go-plugin": {"plugins"},
 }
 
