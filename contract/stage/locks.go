@@ -1,0 +1,62 @@
+package stage
+
+import (
+	"context"
+	"crypto/sha1"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// hold takes locks as somebody else would have them, on a connection of their
+// own, and answers what releases them.
+func (s *Stage) hold(ctx context.Context, names []string) (release func() error, err error) {
+	if len(names) == 0 {
+		return func() error { return nil }, nil
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var held []string
+	release = func() error {
+		var problems []error
+		for _, name := range held {
+			_, err := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", name)
+			problems = append(problems, err)
+		}
+		return errors.Join(append(problems, conn.Close())...)
+	}
+	for _, name := range names {
+		full := lockName(s.config.Namespace, name)
+		var got sql.NullInt64
+		err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", full).Scan(&got)
+		if err == nil && got.Int64 != 1 {
+			err = errors.New("somebody holds it, and nobody should on a server of tests")
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("take the lock %s (%s): %w", name, full, err), release())
+		}
+		held = append(held, full)
+	}
+	return release, nil
+}
+
+// lockName answers the name of the lock on the server that stands for a name
+// given to PhabricatorGlobalLock::newLock without parameters.
+func lockName(namespace, name string) string {
+	return "ph:" + digestToLength(namespace, 20) + ":" + digestToLength(name+"()", 20)
+}
+
+// digestToLength answers to PhabricatorHash::digestToLength: the beginning of
+// the text, and 12 characters that stand for all of it.
+func digestToLength(text string, length int) string {
+	const characters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._"
+	const digest = 12
+	hash := sha1.Sum([]byte(text))
+	var mapped [digest]byte
+	for i := range mapped {
+		mapped[i] = characters[hash[i]&0x3f]
+	}
+	return text[:min(len(text), length-digest-1)] + "-" + string(mapped[:])
+}

@@ -1,0 +1,129 @@
+package stage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// kept are tables that are not put back. The counter of task ids goes on: the
+// store has reserved a block of them, and an id must not be given out twice.
+var kept = []string{countTable}
+
+// restore puts every table back that may differ from what it held when the
+// stage was opened.
+func (sc *scene) restore(ctx context.Context) error {
+	s := sc.stage
+	now, err := s.tally(ctx)
+	if err != nil {
+		return fmt.Errorf("put the tables back: %w", err)
+	}
+	written := s.written(sc.opened, now)
+	var problems []error
+	for _, name := range written {
+		if slices.Contains(kept, name) {
+			continue
+		}
+		if err := s.putBack(ctx, name); err != nil {
+			problems = append(problems, fmt.Errorf("put the table %s back: %w", name, err))
+		}
+	}
+	if sc.tally.rows == nil {
+		return errors.Join(problems...)
+	}
+	for _, name := range s.written(sc.tally, now) {
+		// Data rows have names instead of ids in an observation.
+		if name == dataTable || slices.Contains(kept, name) {
+			continue
+		}
+		if columns, err := s.columnsOf(ctx, name); err != nil {
+			problems = append(problems, err)
+		} else if slices.ContainsFunc(columns, func(c column) bool { return c.auto }) {
+			problems = append(problems, s.resetCounter(ctx, name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// putBack makes a table hold what it held when the stage was opened.
+func (s *Stage) putBack(ctx context.Context, name string) error {
+	was := s.tables[name]
+	is, err := s.reread(ctx, name)
+	if err != nil {
+		return err
+	}
+	if slices.EqualFunc(is.rows, was.rows, slices.Equal) {
+		return nil
+	}
+	// Two rows of a table without a key can be equal, and one of them gone.
+	if len(was.rows) == 0 || len(was.key) == 0 {
+		if _, err := s.db.ExecContext(ctx, "DELETE FROM "+s.quoted(name)); err != nil {
+			return err
+		}
+		return s.replace(ctx, name, was, was.rows)
+	}
+	old := map[string][]sql.NullString{}
+	for _, row := range was.rows {
+		old[was.keyOf(row)] = row
+	}
+	for _, row := range is.rows {
+		key := is.keyOf(row)
+		before, there := old[key]
+		if there && slices.Equal(before, row) {
+			delete(old, key)
+		}
+		if there {
+			continue
+		}
+		if err := s.remove(ctx, name, is, row); err != nil {
+			return err
+		}
+	}
+	var lost [][]sql.NullString
+	for _, row := range old {
+		lost = append(lost, row)
+	}
+	return s.replace(ctx, name, was, lost)
+}
+
+func (s *Stage) remove(ctx context.Context, name string, t *table, row []sql.NullString) error {
+	var where []string
+	for _, i := range t.key {
+		where = append(where, quote(t.columns[i])+" = ?")
+	}
+	_, err := s.db.ExecContext(ctx, "DELETE FROM "+s.quoted(name)+" WHERE "+strings.Join(where, " AND "), arguments(t.keyValues(row))...)
+	return err
+}
+
+// replaceRows bounds one statement.
+const replaceRows = 100
+
+func (s *Stage) replace(ctx context.Context, name string, t *table, rows [][]sql.NullString) error {
+	one := "(" + strings.TrimSuffix(strings.Repeat("?,", len(t.columns)), ",") + ")"
+	for part := range slices.Chunk(rows, replaceRows) {
+		var values []any
+		for _, row := range part {
+			values = append(values, arguments(row)...)
+		}
+		all := strings.TrimSuffix(strings.Repeat(one+",", len(part)), ",")
+		if _, err := s.db.ExecContext(ctx, "REPLACE INTO "+s.quoted(name)+" VALUES "+all, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func arguments(row []sql.NullString) []any {
+	var values []any
+	for _, value := range row {
+		if value.Valid {
+			values = append(values, []byte(value.String))
+		} else {
+			values = append(values, nil)
+		}
+	}
+	return values
+}

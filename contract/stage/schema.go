@@ -1,0 +1,94 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// queueTables are in every schema: those of the queue, and the one in which
+// Phorge keeps options that were set in the browser.
+var queueTables = []string{
+	"config.config_entry",
+	activeTable, "worker.worker_archivetask", dataTable, countTable,
+}
+
+const schemaHead = `-- Recorded by ` + "`gantry contract record`" + ` from a live Phorge: the tables that the
+-- cases of this folder need, named database.table without the namespace.
+`
+
+var counterPattern = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
+
+// Schema answers the definitions of tables, and of those that every case needs,
+// as Prepare takes them. Tables are named database.table, without the
+// namespace.
+func (s *Stage) Schema(ctx context.Context, tables []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := map[string]bool{}
+	for _, name := range slices.Concat(queueTables, tables) {
+		names[name] = true
+	}
+	var b strings.Builder
+	b.WriteString(schemaHead)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if s.tables[name] == nil {
+			return "", fmt.Errorf("record the schema: there is no table %s in the namespace", name)
+		}
+		var table, definition string
+		if err := s.db.QueryRowContext(ctx, "SHOW CREATE TABLE "+s.quoted(name)).Scan(&table, &definition); err != nil {
+			return "", fmt.Errorf("record the schema: %s: %w", name, err)
+		}
+		_, columns, ok := strings.Cut(definition, "(")
+		if !ok {
+			return "", fmt.Errorf("record the schema: %s is no table", name)
+		}
+		fmt.Fprintf(&b, "\nCREATE TABLE %s (%s;\n", name, counterPattern.ReplaceAllString(columns, ""))
+	}
+	return b.String(), nil
+}
+
+var createPattern = regexp.MustCompile(`(?m)^CREATE TABLE ([a-z0-9_]+)\.([a-z0-9_]+) \(`)
+
+// Prepare makes the databases and tables of a recorded schema in the namespace,
+// which must hold none yet. Close drops them.
+func (s *Stage) Prepare(ctx context.Context, schema string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.tables) > 0 {
+		return fmt.Errorf("prepare the namespace %s: it holds tables already; choose another", s.config.Namespace)
+	}
+	if err := s.create(ctx, schema); err != nil {
+		return fmt.Errorf("prepare the namespace %s: %w", s.config.Namespace, err)
+	}
+	return s.load(ctx)
+}
+
+func (s *Stage) create(ctx context.Context, schema string) error {
+	starts := createPattern.FindAllStringSubmatchIndex(schema, -1)
+	if len(starts) == 0 {
+		return errors.New("the schema holds no table; `gantry contract record` writes one")
+	}
+	for i, start := range starts {
+		end := len(schema)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		database, table := s.database(schema[start[2]:start[3]]), schema[start[4]:start[5]]
+		if !slices.Contains(s.made, database) {
+			if _, err := s.db.ExecContext(ctx, "CREATE DATABASE "+quote(database)+" CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"); err != nil {
+				return err
+			}
+			s.made = append(s.made, database)
+		}
+		statement := "CREATE TABLE " + quote(database) + "." + quote(table) + " (" + schema[start[1]:end]
+		if _, err := s.db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("make the table %s: %w", s.named(database, table), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package stage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/phorge-gantry/gantry/plugins"
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// Go answers the side of the handlers of a manifest, each in its process, as
+// Gantry runs them. The processes are started when options are configured, and
+// again when they are others.
+func (s *Stage) Go(manifest *host.Manifest, log zerolog.Logger) Side {
+	return &binaries{stage: s, manifest: manifest, log: log}
+}
+
+type binaries struct {
+	stage    *Stage
+	manifest *host.Manifest
+	log      zerolog.Logger
+	options  options
+	host     *host.Host
+}
+
+// Configure implements Side.
+func (b *binaries) Configure(ctx context.Context, options map[string]any) error {
+	encoded, changed, err := b.options.change(options)
+	if err != nil || !changed && b.host != nil {
+		return err
+	}
+	if err := b.Close(); err != nil {
+		return err
+	}
+	if b.host, err = host.New(host.Config{Manifest: b.manifest, Log: b.log}); err != nil {
+		return err
+	}
+	if err := b.host.Start(ctx); err != nil {
+		return err
+	}
+	return b.options.keep(encoded)
+}
+
+// Ready implements tasks.Executor.
+func (b *binaries) Ready(class string) bool { return b.host != nil && b.host.Ready(class) }
+
+// Execute implements tasks.Executor.
+func (b *binaries) Execute(ctx context.Context, task tasks.Task, require func(time.Duration)) tasks.Outcome {
+	if err := b.await(ctx, task.Class); err != nil {
+		return tasks.Outcome{Kind: tasks.Released, Reason: err.Error()}
+	}
+	return b.host.Execute(ctx, task, require)
+}
+
+// await waits until the process that takes a class runs.
+func (b *binaries) await(ctx context.Context, class string) error {
+	if b.host == nil {
+		return errNotConfigured
+	}
+	if _, taken := b.host.Classes()[class]; !taken {
+		return fmt.Errorf("no handler binary of the manifest takes class %s", class)
+	}
+	return awaitReady(ctx, func() bool { return b.host.Ready(class) }, func() string { return b.problem(class) })
+}
+
+func (b *binaries) problem(class string) string {
+	for _, status := range b.host.List() {
+		for _, c := range status.Classes {
+			if c.Class == class {
+				return fmt.Sprintf("handler binary %s does not take class %s: %s", status.Name, class, cmp.Or(c.Problem, status.Problem))
+			}
+		}
+	}
+	return fmt.Sprintf("class %s is not ready", class)
+}
+
+// Close ends the processes.
+func (b *binaries) Close() error {
+	if b.host == nil {
+		return nil
+	}
+	err := b.host.Close()
+	b.host = nil
+	return err
+}
+
+// Handler answers the side of a handler in this process.
+func (s *Stage) Handler(h plugins.Handler) Side { return &handler{stage: s, handler: h} }
+
+type handler struct {
+	stage   *Stage
+	handler plugins.Handler
+	options options
+}
+
+// Configure implements Side.
+func (h *handler) Configure(_ context.Context, options map[string]any) error {
+	encoded, changed, err := h.options.change(options)
+	if err != nil || !changed {
+		return err
+	}
+	return h.options.keep(encoded)
+}
+
+// Ready implements tasks.Executor.
+func (h *handler) Ready(class string) bool { return h.handler.Ready(class) }
+
+// Execute implements tasks.Executor.
+func (h *handler) Execute(ctx context.Context, task tasks.Task, require func(time.Duration)) tasks.Outcome {
+	return h.handler.Execute(ctx, task, require)
+}
+
+// Close implements Side.
+func (h *handler) Close() error { return nil }

@@ -1,0 +1,145 @@
+package stage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"sync"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/rs/zerolog"
+
+	"github.com/phorge-gantry/gantry/tasks/phorge"
+)
+
+// Config says where a Stage works.
+type Config struct {
+	// DSN names a server where databases may be made, emptied and dropped:
+	// never a production server. Without database name. Required.
+	DSN string
+
+	// Namespace is storage.default-namespace of the scratch Phorge, or of what
+	// Prepare makes. Small letters, digits and underscores. Required.
+	Namespace string
+
+	// Log receives what the stage itself has to say, which is little.
+	Log zerolog.Logger
+}
+
+// Stage runs cases, one at a time.
+type Stage struct {
+	config Config
+	dsn    *mysql.Config
+
+	mu        sync.Mutex
+	db        *sql.DB
+	store     *phorge.Store
+	tables    map[string]*table // as they were found, by database.table
+	phids     map[string]bool   // in their rows
+	columns   map[string][]column
+	counts    bool // the server counts written rows
+	receivers *receivers
+	made      []string // databases that Prepare made
+}
+
+var namespacePattern = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
+
+// Open connects to the server and reads what the namespace holds. A namespace
+// without tables is one for Prepare.
+func Open(ctx context.Context, c Config) (*Stage, error) {
+	if !namespacePattern.MatchString(c.Namespace) {
+		return nil, fmt.Errorf("stage: the namespace %q must be small letters, digits and underscores", c.Namespace)
+	}
+	dsn, err := mysql.ParseDSN(c.DSN)
+	if err != nil {
+		// Not wrapped: the driver quotes from the DSN, and so from the password.
+		return nil, errors.New("stage: the DSN cannot be read; it has the form user:password@tcp(host:port)/")
+	}
+	s := &Stage{config: c, dsn: dsn, columns: map[string][]column{}, receivers: newReceivers()}
+	if s.db, err = s.openBytes(); err != nil {
+		return nil, err
+	}
+	if err := s.load(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the stage %s: %w", c.Namespace, err), s.Close())
+	}
+	return s, nil
+}
+
+// openBytes answers a pool whose sessions read the content of columns as bytes
+// and write the same bytes, whatever characters the columns hold.
+func (s *Stage) openBytes() (*sql.DB, error) {
+	c := s.dsn.Clone()
+	c.DBName = ""
+	c.MultiStatements = true
+	c.InterpolateParams = true
+	c.Logger = &mysql.NopLogger{} // it would say once more, on stderr, what errors say
+	params := maps.Clone(c.Params)
+	if params == nil {
+		params = map[string]string{}
+	}
+	params["sql_mode"] = "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'"
+	c.Params = params
+	if err := c.Apply(mysql.Charset("binary", "")); err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the server at %s: %w", c.Addr, err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxIdleConns(2)
+	return db, nil
+}
+
+// load reads the namespace, and opens the queue when there is one.
+func (s *Stage) load(ctx context.Context) error {
+	s.counts = countWritten(ctx, s.db)
+	var err error
+	if s.tables, err = s.readAll(ctx); err != nil {
+		return err
+	}
+	if s.tables[activeTable] == nil {
+		return nil
+	}
+	s.phids = phidsIn(s.tables)
+	if err := s.raiseCounters(ctx); err != nil {
+		return err
+	}
+	dsn := s.dsn.Clone()
+	dsn.DBName = s.database("worker")
+	s.store, err = phorge.Open(ctx, phorge.Config{DSN: dsn.FormatDSN(), Host: "stage", MaxConns: 2})
+	return err
+}
+
+// DSN answers a go-sql-driver DSN for the database of an application. It holds
+// the password.
+func (s *Stage) DSN(application string) string {
+	dsn := s.dsn.Clone()
+	dsn.DBName = s.database(application)
+	return dsn.FormatDSN()
+}
+
+// Namespace answers Config.Namespace.
+func (s *Stage) Namespace() string { return s.config.Namespace }
+
+func (s *Stage) database(application string) string { return s.config.Namespace + "_" + application }
+
+// Close drops what Prepare made and ends the connections and the receivers.
+func (s *Stage) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.receivers.Close()
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	for _, database := range s.made {
+		if _, drop := s.db.Exec("DROP DATABASE IF EXISTS " + quote(database)); drop != nil {
+			err = errors.Join(err, fmt.Errorf("drop the database %s: %w", database, drop))
+		}
+	}
+	s.made = nil
+	return errors.Join(err, s.db.Close())
+}
