@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -43,6 +44,14 @@ type Handler struct {
 	// repeated soon after Gantry's death. Whole seconds; 0, or nil, leaves the
 	// lease as it is.
 	RequiredLease func(task *Task) time.Duration
+
+	// Databases are the applications of Phorge whose databases the handler
+	// uses: "herald" for <namespace>_herald. See Task.DB.
+	Databases []string
+
+	// Options are the options of Phorge's configuration that the handler
+	// reads. See Task.Option.
+	Options []string
 }
 
 // DefaultWait is how long a task waits after a failed attempt when its handler
@@ -54,11 +63,41 @@ var _ tasks.Executor = Handler{}
 // Ready reports whether the handler is for the class.
 func (h Handler) Ready(class string) bool { return class == h.Class }
 
-// Execute runs one task in this process and answers its outcome: what Gantry
-// would settle had it sent the task. Tests of a handler call it. require may
-// be nil; see tasks.Executor.
+// Needs answers what a Site must have for the handler: the applications whose
+// databases it reaches, and the options that it may read from the file. Beside
+// those that the handler names, the database of repositories is where locks
+// are, and that of the configuration holds options. Nothing for a handler that
+// names neither.
+func (h Handler) Needs() (applications, options []string) {
+	if len(h.Databases) == 0 && len(h.Options) == 0 {
+		return nil, nil
+	}
+	applications = append(slices.Clone(h.Databases), lockApplication)
+	if len(h.Options) > 0 {
+		applications = append(applications, configApplication)
+	}
+	slices.Sort(applications)
+	return slices.Compact(applications), slices.Clone(h.Options)
+}
+
+// Execute is ExecuteAt without a Phorge: what of Task reaches one answers an
+// error that says so.
 func (h Handler) Execute(ctx context.Context, task tasks.Task, require func(lease time.Duration)) tasks.Outcome {
-	t := newTask(task)
+	return h.ExecuteAt(ctx, nil, task, require)
+}
+
+// ExecuteAt runs one task in this process and answers its outcome: what Gantry
+// would settle had it sent the task. Tests of a handler call it. require may
+// be nil; see tasks.Executor. The site stays open.
+func (h Handler) ExecuteAt(ctx context.Context, site *Site, task tasks.Task, require func(lease time.Duration)) tasks.Outcome {
+	return h.execute(ctx, &attempt{site: site, handler: h}, task, require)
+}
+
+func (h Handler) execute(ctx context.Context, a *attempt, task tasks.Task, require func(lease time.Duration)) tasks.Outcome {
+	ctx, a.cancel = context.WithCancelCause(ctx)
+	defer a.cancel(nil)
+	defer a.end()
+	t := newTask(task, a)
 	var took time.Duration
 	err := catch(func() error {
 		if err := h.exhausted(t); err != nil {
@@ -78,6 +117,9 @@ func (h Handler) Execute(ctx context.Context, task tasks.Task, require func(leas
 	})
 	if err == nil {
 		err = t.checkFollowUps()
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, ErrLockLost) && errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	outcome := outcomeOf(err)
 	outcome.Duration = took

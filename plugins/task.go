@@ -24,11 +24,13 @@ type Task struct {
 	ObjectPHID    *string // what the task is about; nil when the column is NULL
 	ContainerPHID *string
 
+	attempt   *attempt
 	followUps []tasks.NewTask
 }
 
-func newTask(t tasks.Task) *Task {
+func newTask(t tasks.Task, a *attempt) *Task {
 	return &Task{
+		attempt:       a,
 		ID:            t.ID,
 		Class:         t.Class,
 		Data:          t.Data,
@@ -46,17 +48,21 @@ func newTask(t tasks.Task) *Task {
 // PHP writes an empty map as []; where v is a struct or a map, [] is read as
 // {}. Within the data that is for the handler to expect: see Map.
 func (t *Task) Decode(v any) error {
-	data := t.Data
-	if isEmptyList(data) && holdsMap(v) {
-		data = []byte("{}")
-	}
-	if len(data) == 0 {
+	if len(t.Data) == 0 {
 		return Fail(errors.New("the task has no data"))
 	}
-	if err := json.Unmarshal(data, v); err != nil {
+	if err := unmarshal(t.Data, v); err != nil {
 		return Fail(fmt.Errorf("the task's data is not what is expected: %w", err))
 	}
 	return nil
+}
+
+// unmarshal reads JSON that PHP wrote: where v is a struct or a map, [] is {}.
+func unmarshal(data []byte, v any) error {
+	if isEmptyList(data) && holdsMap(v) {
+		data = []byte("{}")
+	}
+	return json.Unmarshal(data, v)
 }
 
 func isEmptyList(data []byte) bool {

@@ -53,7 +53,7 @@ var rooms = map[string][]string{
 // drivers may be imported by their own rooms only (and by tests), so that the
 // vocabulary and the loop stay free of any backend.
 var drivers = map[string][]string{
-	"github.com/go-sql-driver/mysql": {"tasks/phorge", "contract/scratch", "contract/stage"},
+	"github.com/go-sql-driver/mysql": {"tasks/phorge", "plugins", "contract/scratch", "contract/stage"},
 	"github.com/hashicorp/go-plugin": {"plugins"},
 }
 

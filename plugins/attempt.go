@@ -1,0 +1,136 @@
+package plugins
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// attempt is one execution of a task: what it may reach, and what it has open.
+type attempt struct {
+	site    *Site
+	handler Handler
+	shadow  *shadow                 // nil: what it does, it does
+	cancel  context.CancelCauseFunc // ends the context of the handler
+
+	mu          sync.Mutex
+	over        bool
+	transacting bool
+	rows        []openRows
+	locks       map[*lock]func() // how to unlock them
+}
+
+// openRows are rows that a handler may not have closed yet.
+type openRows struct {
+	*sql.Rows
+	cancel context.CancelFunc
+}
+
+func (r openRows) closed() bool {
+	_, err := r.Columns()
+	return err != nil
+}
+
+var (
+	errOver = errors.New("the task has ended; what it started must not go on without it")
+	errRows = errors.New("the rows of an earlier query are still open; read them to the end or close them first")
+	errInTx = errors.New("a transaction is open; use the tx that Transact gives, and nothing else until it ends")
+)
+
+// free answers why a call to a database must not be made now.
+func (a *attempt) free(inTransaction bool) error {
+	if a == nil {
+		return errNoSite
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.busy(inTransaction)
+}
+
+func (a *attempt) busy(inTransaction bool) error {
+	a.rows = slices.DeleteFunc(a.rows, func(r openRows) bool {
+		if r.closed() {
+			r.cancel()
+			return true
+		}
+		return false
+	})
+	switch {
+	case a.over:
+		return errOver
+	case a.site == nil:
+		return errNoSite
+	case a.transacting && !inTransaction:
+		return errInTx
+	case len(a.rows) > 0:
+		return errRows
+	}
+	return nil
+}
+
+// opened notes rows that a handler was given.
+func (a *attempt) opened(rows *sql.Rows, cancel context.CancelFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		cancel()
+		return
+	}
+	a.rows = append(a.rows, openRows{rows, cancel})
+}
+
+// enter begins the one transaction that a task may have.
+func (a *attempt) enter() error {
+	if a == nil {
+		return errNoSite
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.busy(false); err != nil {
+		return err
+	}
+	a.transacting = true
+	return nil
+}
+
+func (a *attempt) leave() {
+	a.mu.Lock()
+	a.transacting = false
+	a.mu.Unlock()
+}
+
+// end closes what the handler left open, so that nothing of a task outlives
+// it.
+func (a *attempt) end() {
+	a.mu.Lock()
+	a.over = true
+	held := a.locks
+	a.locks = nil
+	a.mu.Unlock()
+	for _, r := range a.takeRows() {
+		r.cancel() // or closing would read what the server has yet to send
+		r.Close()
+	}
+	for _, unlock := range held {
+		unlock()
+	}
+}
+
+// closeRows closes what a transaction left open. A context that ends would cut
+// its connection.
+func (a *attempt) closeRows() {
+	for _, r := range a.takeRows() {
+		r.Close()
+		r.cancel()
+	}
+}
+
+func (a *attempt) takeRows() []openRows {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rows := a.rows
+	a.rows = nil
+	return rows
+}
