@@ -1,17 +1,155 @@
 package contract
 
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
 // Difference is one thing in which an observation is not the wanted one.
 type Difference struct {
-	Field string // as outcome.kind, or changes[herald.herald_webhook 1].status.after
+	// Field leads to it, as outcome.kind, requests[2].headers[User-Agent], or
+	// changes[herald.herald_webhookrequest 1].status.after.
+	Field string
 
-	// Want and Got are its values; nil where there is none, and for NULL.
+	// Want and Got are what stands there; nil where nothing does, and for NULL.
+	// A part that only one of the two has, such as a request, is written as YAML.
 	Want, Got *string
 }
 
 // Compare holds an observation of Go against the wanted one: that of PHP, or the
-// declared one of a case with a deviation. Both are normalised. Of a case that
-// is declined nothing is wanted but that.
-func Compare(c Case, want, got Observation) []Difference { return nil }
+// declared one of a case with a deviation. Both are normalised. Every field is
+// compared, but the reason of the outcome: people read it, PHP and Go say the
+// same in other words, and no table of Phorge keeps it.
+//
+// Of a case that declares it, nothing is wanted but that Go declines: no
+// request, and no change beyond the lease of the task's own row.
+func Compare(c Case, want, got Observation) []Difference {
+	if c.Declines {
+		want = Observation{Outcome: Outcome{Kind: tasks.Declined}}
+		got.Outcome.Wait, got.Outcome.Category = 0, ""
+		got.Changes = slices.DeleteFunc(slices.Clone(got.Changes), isLease)
+	}
+	d := &differences{}
+	cmp.Equal(want, got,
+		cmpopts.IgnoreFields(Outcome{}, "Reason"),
+		cmpopts.EquateEmpty(),
+		cmp.Transformer("rows", rows),
+		cmp.Transformer("requests", ordered[Request]),
+		cmp.Transformer("followUps", ordered[FollowUp]),
+		cmp.Reporter(d),
+	)
+	return d.found
+}
 
-// Shrink makes a case that differs smaller while it still does.
-func Shrink(c Case, differs func(Case) bool) Case { return c }
+// isLease reports whether a change is what leasing does to the case's task.
+func isLease(c Change) bool {
+	for name := range c.Columns {
+		if name != "leaseOwner" && name != "leaseExpires" {
+			return false
+		}
+	}
+	return c.Table == "worker.worker_activetask" && c.Kind == Changed && c.Key == "{{task}}"
+}
+
+// rows puts changes by what they change, so that one more or less does not make
+// all that follow differ. A table without a key can hold a row twice.
+func rows(changes []Change) map[string]Change {
+	byRow := map[string]Change{}
+	for _, c := range changes {
+		name := c.Table + " " + c.Key
+		for again := 2; has(byRow, name); again++ {
+			name = fmt.Sprintf("%s %s (%d)", c.Table, c.Key, again)
+		}
+		byRow[name] = c
+	}
+	return byRow
+}
+
+// ordered numbers what comes in an order.
+func ordered[T any](list []T) map[int]T {
+	byPlace := map[int]T{}
+	for i, item := range list {
+		byPlace[i+1] = item
+	}
+	return byPlace
+}
+
+func has[V any](m map[string]V, key string) bool { _, ok := m[key]; return ok }
+
+// differences gathers what go-cmp finds.
+type differences struct {
+	path  cmp.Path
+	found []Difference
+}
+
+func (d *differences) PushStep(step cmp.PathStep) { d.path = append(d.path, step) }
+
+func (d *differences) PopStep() { d.path = d.path[:len(d.path)-1] }
+
+func (d *differences) Report(result cmp.Result) {
+	if result.Equal() {
+		return
+	}
+	want, got := d.path.Last().Values()
+	d.found = append(d.found, Difference{Field: field(d.path), Want: written(want), Got: written(got)})
+}
+
+// field is the path in the words of the YAML.
+func field(path cmp.Path) string {
+	var b strings.Builder
+	for i, step := range path {
+		switch step := step.(type) {
+		case cmp.StructField:
+			if step.Name() == "Columns" {
+				continue // the name of the column says enough
+			}
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(strings.ToLower(step.Name()[:1]) + step.Name()[1:])
+		case cmp.MapIndex:
+			if path[i].Type() == reflect.TypeFor[Values]() {
+				fmt.Fprintf(&b, ".%s", step.Key())
+				continue
+			}
+			fmt.Fprintf(&b, "[%v]", step.Key())
+		}
+	}
+	return b.String()
+}
+
+// written is a value as text.
+func written(value reflect.Value) *string {
+	if !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {
+		return nil
+	}
+	if value.Kind() == reflect.Pointer {
+		value = value.Elem()
+	}
+	var text string
+	switch value.Kind() {
+	case reflect.String:
+		text = value.String()
+	case reflect.Int, reflect.Int64:
+		text = strconv.FormatInt(value.Int(), 10)
+	default:
+		if values, ok := value.Interface().(Values); ok {
+			text = values.String()
+			break
+		}
+		content, err := encode(value.Interface())
+		if err != nil {
+			content = fmt.Appendf(nil, "%+v", value.Interface())
+		}
+		text = string(content)
+	}
+	return &text
+}

@@ -1,14 +1,18 @@
 package contract
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Frame is what one run of a case knows beside its observation: when it ran, and
-// what its placeholders stood for.
+// what its placeholders stood for. All epochs are by the database's clock.
 type Frame struct {
-	// Case is the case that runs, as LoadFolder answered it.
+	// Case is the case that runs, as LoadFolder answered it: not expanded.
 	Case Case
 
-	// Start is the epoch, by the database's clock, from which {{now}} counts.
-	// Settling is read just before the outcome is settled, and End after it and
-	// whatever else belongs to the run.
+	// Start is the epoch that {{now}} stands for. Settling is read just before
+	// the outcome is settled, and End when nothing of the run goes on any more.
 	Start, Settling, End int64
 
 	// Lease is how long the task was leased for, in seconds.
@@ -19,18 +23,35 @@ type Frame struct {
 	Receivers map[string]string
 	Closed    string
 
-	// TaskID is the id of the case's task.
-	TaskID int64
+	// TaskID and DataID are the ids of the case's task and of its data row.
+	TaskID, DataID int64
 
 	// Known reports whether a PHID stood in the databases before the run. Those
-	// of the case itself are known anyway. Nil: no others are.
+	// in the case itself are known anyway. Nil: no others are.
 	Known func(phid string) bool
 }
 
-// Expand answers the case with what its placeholders stand for. It needs Case,
-// Start, Receivers and Closed.
-func (f Frame) Expand() (Case, error) { return f.Case, nil }
+// Expand answers the case with what its placeholders stand for, as a copy. It
+// needs Case, Start, Receivers and Closed. An error names the text of the case
+// that holds an unknown placeholder.
+func (f Frame) Expand() (Case, error) {
+	var first error
+	expanded := f.Case.mapTexts(func(at path, text string) string {
+		value, err := expand(text, f.means)
+		if err != nil && first == nil {
+			first = fmt.Errorf("case %s: %s: %w", f.Case.Name, at, err)
+		}
+		return value
+	})
+	return expanded, first
+}
 
-// Normalise gives what chance and the clock decided common names, so that two
-// runs of one case can be compared.
-func Normalise(raw Observation, frame Frame) Observation { return raw }
+// says reports whether a text stands somewhere in the case.
+func (c Case) says(part string) bool {
+	found := false
+	c.mapTexts(func(_ path, text string) string {
+		found = found || strings.Contains(text, part)
+		return text
+	})
+	return found
+}

@@ -1,6 +1,14 @@
 package contract
 
-import "github.com/phorge-gantry/gantry/tasks"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
 
 // Observation is what one side made of a case.
 type Observation struct {
@@ -60,4 +68,74 @@ const (
 type Values struct {
 	Before *string `yaml:"before,omitempty"`
 	After  *string `yaml:"after,omitempty"`
+}
+
+// mapTexts replaces every text in which chance and the clock may have had a say.
+// Those that are compared come in the order in which a person reads them.
+func (o *Observation) mapTexts(change func(text string) string) {
+	optional := func(text *string) *string {
+		if text == nil {
+			return nil
+		}
+		changed := change(*text)
+		return &changed
+	}
+	for i := range o.Outcome.FollowUps {
+		f := &o.Outcome.FollowUps[i]
+		f.Data, f.DelayUntil = change(f.Data), change(f.DelayUntil)
+		f.ObjectPHID, f.ContainerPHID = optional(f.ObjectPHID), optional(f.ContainerPHID)
+	}
+	for i := range o.Requests {
+		r := &o.Requests[i]
+		r.Target, r.Body = change(r.Target), change(r.Body)
+		for _, name := range sorted(r.Headers) {
+			r.Headers[name] = change(r.Headers[name])
+		}
+	}
+	for i := range o.Changes {
+		c := &o.Changes[i]
+		c.Key = change(c.Key)
+		for _, name := range sorted(c.Columns) {
+			values := c.Columns[name]
+			c.Columns[name] = Values{optional(values.Before), optional(values.After)}
+		}
+	}
+	o.Outcome.Reason = change(o.Outcome.Reason)
+}
+
+// clone shares no list and no map with the observation.
+func (o Observation) clone() Observation {
+	o.Outcome.FollowUps = slices.Clone(o.Outcome.FollowUps)
+	o.Requests = slices.Clone(o.Requests)
+	for i := range o.Requests {
+		o.Requests[i].Headers = maps.Clone(o.Requests[i].Headers)
+	}
+	o.Changes = slices.Clone(o.Changes)
+	for i := range o.Changes {
+		o.Changes[i].Columns = maps.Clone(o.Changes[i].Columns)
+	}
+	return o
+}
+
+// contents are the values of a changed row in one text.
+func contents(c Change) string {
+	var b strings.Builder
+	for _, name := range sorted(c.Columns) {
+		fmt.Fprintf(&b, "%s %s\n", name, c.Columns[name])
+	}
+	return b.String()
+}
+
+// String writes the two as a person reads them.
+func (v Values) String() string { return quoted(v.Before) + " → " + quoted(v.After) }
+
+// quoted is a value as it stands in a line: NULL, or the text in quotes.
+func quoted(value *string) string {
+	switch {
+	case value == nil:
+		return "NULL"
+	case strings.Contains(*value, `"`) && strconv.CanBackquote(*value) && !strings.ContainsFunc(*value, isSpecial):
+		return "`" + *value + "`"
+	}
+	return strconv.Quote(*value)
 }

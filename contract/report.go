@@ -1,13 +1,16 @@
 package contract
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"time"
+	"unicode/utf8"
 )
 
 // Report is what came of the cases of a folder.
 type Report struct {
-	Name    string // of the suite: the folder
+	Name    string // of the folder
 	Results []Result
 }
 
@@ -15,19 +18,124 @@ type Report struct {
 type Result struct {
 	Case        Case
 	Differences []Difference
-	Err         error // it could not be run or compared
+	Err         error // it could not be run, or there is nothing to compare with
 	Duration    time.Duration
-	Shrunk      *Case // smaller, and still differs
+	Shrunk      *Case // a smaller case that differs, too
 }
 
-// OK reports whether nothing differs and everything ran.
-func (r Report) OK() bool { return true }
+// Status of a result.
+const (
+	StatusEqual     = "equal"
+	StatusDifferent = "different"
+	StatusError     = "error"
+)
 
-// Text writes the report for a person; colour only for a terminal.
-func (r Report) Text(w io.Writer, colour bool) error { return nil }
+// Status says in a word what came of the case.
+func (r Result) Status() string {
+	switch {
+	case r.Err != nil:
+		return StatusError
+	case len(r.Differences) > 0:
+		return StatusDifferent
+	}
+	return StatusEqual
+}
 
-// JSON writes it for a program.
-func (r Report) JSON(w io.Writer) error { return nil }
+// wanted names what the case was held against.
+func (r Result) wanted() string {
+	switch {
+	case r.Case.Declines:
+		return "Wanted"
+	case r.Case.Deviation != nil:
+		return "Declared"
+	}
+	return "PHP"
+}
 
-// JUnit writes it as JUnit XML, for CI.
-func (r Report) JUnit(w io.Writer) error { return nil }
+// OK reports whether every case ran, and nothing differs.
+func (r Report) OK() bool { return r.count(StatusEqual) == len(r.Results) }
+
+func (r Report) count(status string) int {
+	count := 0
+	for _, result := range r.Results {
+		if result.Status() == status {
+			count++
+		}
+	}
+	return count
+}
+
+// summary is the report in one line.
+func (r Report) summary() string {
+	line := fmt.Sprintf("%s: %d cases, %d equal", r.Name, len(r.Results), r.count(StatusEqual))
+	if different := r.count(StatusDifferent); different > 0 {
+		line += fmt.Sprintf(", %d different", different)
+	}
+	if failed := r.count(StatusError); failed > 0 {
+		line += fmt.Sprintf(", %d could not run", failed)
+	}
+	return line
+}
+
+// JSON writes the report for a program: what was wanted, what Go did, and field
+// by field where the two differ. A value is a text, null, or {"base64": …} of
+// bytes that are not UTF-8.
+func (r Report) JSON(w io.Writer) error {
+	type difference struct {
+		Field string `json:"field"`
+		Want  *value `json:"want"`
+		Got   *value `json:"got"`
+	}
+	type result struct {
+		Case        string       `json:"case"`
+		TaskClass   string       `json:"taskClass"`
+		Status      string       `json:"status"`
+		Wanted      string       `json:"wanted"`
+		Seconds     float64      `json:"seconds"`
+		Error       string       `json:"error,omitempty"`
+		Differences []difference `json:"differences"`
+		Shrunk      string       `json:"shrunk,omitempty"` // YAML
+	}
+	out := struct {
+		Name      string   `json:"name"`
+		OK        bool     `json:"ok"`
+		Equal     int      `json:"equal"`
+		Different int      `json:"different"`
+		Failed    int      `json:"failed"`
+		Cases     []result `json:"cases"`
+	}{r.Name, r.OK(), r.count(StatusEqual), r.count(StatusDifferent), r.count(StatusError), []result{}}
+	for _, from := range r.Results {
+		to := result{
+			Case: from.Case.Name, TaskClass: from.Case.TaskClass, Status: from.Status(), Wanted: from.wanted(),
+			Seconds: from.Duration.Seconds(), Differences: []difference{},
+		}
+		if from.Err != nil {
+			to.Error = from.Err.Error()
+		}
+		for _, d := range from.Differences {
+			to.Differences = append(to.Differences, difference{d.Field, (*value)(d.Want), (*value)(d.Got)})
+		}
+		if from.Shrunk != nil {
+			content, err := EncodeCases([]Case{*from.Shrunk})
+			if err != nil {
+				return err
+			}
+			to.Shrunk = string(content)
+		}
+		out.Cases = append(out.Cases, to)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(out)
+}
+
+// value is a text that JSON holds exactly.
+type value string
+
+func (v value) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(v)) {
+		return json.Marshal(string(v))
+	}
+	return json.Marshal(map[string][]byte{"base64": []byte(v)})
+}

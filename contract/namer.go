@@ -1,0 +1,132 @@
+package contract
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// What the declarations of volatile.go call the things they find.
+
+var parkedOwner = regexp.MustCompile(`^(\((?:retry|back)\)):[0-9a-z]+:([0-9a-z]+)$`)
+
+func (n *namer) owner(_ Change, value string) string {
+	if owner, ok := tasks.ParseOwner(value); ok {
+		if owner.Crashes > 0 {
+			return fmt.Sprintf("{{lease after %d crashes}}", owner.Crashes)
+		}
+		return "{{lease}}"
+	}
+	return parkedOwner.ReplaceAllString(value, "$1:{{fence}}:$2")
+}
+
+// expiry knows of two moments from which the case's task is given time: its
+// lease, and the settlement of its outcome.
+func (n *namer) expiry(row Change, value string) string {
+	epoch, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || row.Key != strconv.FormatInt(n.TaskID, 10) {
+		return value
+	}
+	if wait := n.wait(); epoch-wait >= n.Settling && epoch-wait <= n.End {
+		return distance(wait)
+	}
+	if epoch-n.Lease >= n.Start && epoch-n.Lease <= n.Settling {
+		return distance(n.Lease)
+	}
+	return value
+}
+
+// wait is how long the outcome makes the task wait, in seconds.
+func (n *namer) wait() int64 {
+	if n.outcome.Kind == tasks.Yielded {
+		return max(n.outcome.Wait, int64(tasks.MinYield.Seconds()))
+	}
+	return n.outcome.Wait
+}
+
+func (n *namer) duration(row Change, value string) string {
+	if result := row.Columns["result"].After; result != nil && *result == "0" && isNumber(value) {
+		return "{{duration}}"
+	}
+	return value
+}
+
+func (n *namer) task(_ Change, id string) string { return named(n.newTasks, id) }
+
+func (n *namer) data(_ Change, id string) string { return named(n.newData, id) }
+
+func named(names map[string]string, id string) string {
+	if name := names[id]; name != "" {
+		return name
+	}
+	return id
+}
+
+// dayLong bounds the distance of an epoch that the case does not explain: waits
+// and expiries that somebody counted from now.
+const dayLong = 24 * 60 * 60
+
+func (n *namer) epoch(found string) string {
+	epoch, err := strconv.ParseInt(found, 10, 64)
+	if err != nil {
+		return found
+	}
+	away := epoch - n.Start
+	switch {
+	case epoch >= n.Start && epoch <= n.End:
+		return distance(0)
+	case n.offsets[away] || away > 0 && away <= dayLong:
+		return distance(away)
+	}
+	return found
+}
+
+func distance(seconds int64) string {
+	if seconds == 0 {
+		return "{{now}}"
+	}
+	return fmt.Sprintf("{{now%+d}}", seconds)
+}
+
+func (n *namer) address(found string) string {
+	for name, address := range n.Receivers {
+		if address == found {
+			return "{{receiver " + name + "}}"
+		}
+	}
+	if found == n.Closed {
+		return "{{closed}}"
+	}
+	return found
+}
+
+// phid marks what is new; number counts it once the order is known.
+func (n *namer) phid(found string) string {
+	if n.Case.says(found) || n.Known != nil && n.Known(found) {
+		return found
+	}
+	return "{{" + found + "}}"
+}
+
+// newPHID is one that is marked, or counted.
+var newPHID = regexp.MustCompile(`\{\{(PHID-[A-Z]{4}(?:-[A-Z]{4})?)([-#])([a-z0-9]+)\}\}`)
+
+func (n *namer) number(text string) string {
+	return newPHID.ReplaceAllStringFunc(text, func(found string) string {
+		kind, counted, _ := strings.Cut(newPHID.ReplaceAllString(found, "$1 $2"), " ")
+		if counted == "#" {
+			return found
+		}
+		if n.numbers[found] == 0 {
+			n.numbers[kind]++
+			n.numbers[found] = n.numbers[kind]
+		}
+		return fmt.Sprintf("{{%s#%d}}", kind, n.numbers[found])
+	})
+}
+
+// masked is a text in which all new PHIDs of a type are the same.
+func masked(text string) string { return newPHID.ReplaceAllString(text, "{{$1}}") }

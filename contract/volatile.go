@@ -1,0 +1,83 @@
+package contract
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// What differs between any two runs of a case, or belongs to what runs it, is
+// declared here and nowhere else. Everything else is compared to the byte.
+
+// volatileTables are left out: tables, and databases, which end in a dot.
+var volatileTables = map[string]string{
+	"cache.":                        "caches come and go",
+	"conduit.conduit_methodcalllog": "who calls over Conduit is logged, and a case does not say who calls",
+	"daemon.":                       "whoever drains the queue reports there",
+	"gantry.":                       "Gantry's own books",
+	"multimeter.":                   "one request of a thousand is sampled",
+	"worker.lisk_counter":           "ids are reserved in blocks",
+}
+
+// volatileColumns are compared by what their values mean.
+var volatileColumns = map[string]struct {
+	means  func(n *namer, row Change, value string) string
+	reason string
+}{
+	"worker.worker_activetask.leaseOwner":    {(*namer).owner, "an owner is made of counters and chance; its kind and its crashes are kept"},
+	"worker.worker_archivetask.leaseOwner":   {(*namer).owner, "an owner is made of counters and chance; its kind and its crashes are kept"},
+	"worker.worker_activetask.leaseExpires":  {(*namer).expiry, "it counts from the moment of the lease or of the outcome; the distance is kept"},
+	"worker.worker_archivetask.leaseExpires": {(*namer).expiry, "it counts from the moment of the lease or of the outcome; the distance is kept"},
+	"worker.worker_archivetask.duration":     {(*namer).duration, "a success takes some microseconds, or not even one; anything else has 0"},
+	"worker.worker_activetask.id":            {(*namer).task, "ids come from a counter that never goes back"},
+	"worker.worker_archivetask.id":           {(*namer).task, "ids come from a counter that never goes back"},
+	"worker.worker_activetask.dataID":        {(*namer).data, "ids come from a counter that never goes back"},
+	"worker.worker_archivetask.dataID":       {(*namer).data, "ids come from a counter that never goes back"},
+	"worker.worker_taskdata.id":              {(*namer).data, "ids come from a counter that never goes back"},
+}
+
+// volatileHeaders are compared in part.
+var volatileHeaders = map[string]struct {
+	means  func(value string) string
+	reason string
+}{
+	"User-Agent": {agent, "behind Arcanist/1.0 stands the version of curl"},
+}
+
+// volatileTexts are looked for in all texts, of rows, requests and follow-ups.
+var volatileTexts = []struct {
+	find   *regexp.Regexp
+	means  func(n *namer, found string) string
+	reason string
+}{
+	{regexp.MustCompile(`\b127\.0\.0\.1:[0-9]+\b`), (*namer).address, "receivers get whatever port is free"},
+	{regexp.MustCompile(`\b[0-9]{10}\b`), (*namer).epoch, "the clock goes on; moments of the run are all the same, and others keep their distance from its start"},
+	{regexp.MustCompile(`\bPHID-[A-Z]{4}(?:-[A-Z]{4})?-[a-z0-9]{15,20}\b`), (*namer).phid, "what is new has a random PHID; which one stands where is kept"},
+}
+
+// category answers what stands for the category of an outcome. The runtime
+// names a failure without one as it does here. A temporary failure is one attempt,
+// whether a PHP Exception, a PHP Error or an error in Go ended it. The others
+// count no attempt, so nothing keeps their category.
+func category(kind tasks.Kind, category string) string {
+	switch {
+	case kind == tasks.Retry && (category == "exception" || category == "error" || category == ""):
+		return tasks.CategoryTemporary
+	case kind == tasks.Failed && category == "":
+		return tasks.CategoryPermanent
+	case kind == tasks.Crashed && category == "":
+		return tasks.CategoryCrash
+	case kind == tasks.Yielded && category == "yield":
+		return ""
+	}
+	return category
+}
+
+// agent keeps what PHP's HTTPSFuture says of itself.
+func agent(value string) string {
+	if behind, ok := strings.CutPrefix(value, "Arcanist/1.0 "); ok && behind != "" {
+		return "Arcanist/1.0 {{curl}}"
+	}
+	return value
+}
