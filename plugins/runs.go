@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/phorge-gantry/gantry/plugins/pluginpb"
 	"github.com/phorge-gantry/gantry/tasks"
@@ -44,14 +45,24 @@ func (r *runs) start(ctx context.Context, task *pluginpb.Task) {
 		// A handler that calls runtime.Goexit never comes back; this is what
 		// its task has come to then.
 		outcome := tasks.Outcome{Kind: tasks.Retry, Wait: DefaultWait, Reason: "the handler ended its goroutine instead of returning"}
+		var effects *pluginpb.Effects
 		defer func() {
 			cancel()
 			r.mu.Lock()
 			delete(r.runs, id)
 			r.mu.Unlock()
-			r.outbox.Put(report{outcome: pluginpb.FromOutcome(id, outcome)})
+			message := pluginpb.FromOutcome(id, outcome)
+			message.Effects = effects
+			r.outbox.Put(report{outcome: message})
 		}()
-		outcome = r.server.handler(task).Execute(ctx, task.Vocabulary(), func(lease time.Duration) {
+		handler, site := r.server.handler(task), r.server.site.Load()
+		if task.GetShadow() {
+			var done Effects
+			outcome, done = handler.Shadow(ctx, site, task.Vocabulary())
+			effects = done.message()
+			return
+		}
+		outcome = handler.ExecuteAt(ctx, site, task.Vocabulary(), func(lease time.Duration) {
 			r.outbox.Put(report{lease: &pluginpb.LeaseRequired{Run: id, LeaseMs: lease.Milliseconds()}})
 			select {
 			case <-this.leased:
@@ -128,6 +139,9 @@ func fill(reports []report) (*pluginpb.Report, []report) {
 		bytes := len(rep.outcome.GetReason())
 		for _, n := range rep.outcome.GetFollowUps() {
 			bytes += len(n.GetData())
+		}
+		if effects := rep.outcome.GetEffects(); effects != nil {
+			bytes += proto.Size(effects)
 		}
 		if size > 0 && size+bytes > pluginpb.MaxBatch {
 			return message, reports[i:]

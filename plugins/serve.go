@@ -37,6 +37,9 @@ func Serve(handlers ...Handler) {
 		GRPCServer:      p.grpcServer,
 		Logger:          hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr}),
 	})
+	if site := p.server.site.Load(); site != nil {
+		site.Close()
+	}
 	p.end()
 }
 

@@ -2,8 +2,12 @@ package plugins
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -17,7 +21,8 @@ type server struct {
 	attached func() // called when the host opens its stream
 	left     func() // called when that stream has ended
 
-	running sync.WaitGroup // tasks
+	site    atomic.Pointer[Site] // nil until the host tells of it
+	running sync.WaitGroup       // tasks
 }
 
 // Describe answers what the handlers are.
@@ -25,8 +30,29 @@ func (s *server) Describe(context.Context, *pluginpb.DescribeRequest) (*pluginpb
 	d := &pluginpb.Description{SdkVersion: sdkVersion()}
 	for _, h := range s.handlers {
 		d.Handlers = append(d.Handlers, &pluginpb.Handler{TaskClass: h.Class, Concurrency: int64(h.Concurrency)})
+		applications, options := h.Needs()
+		d.Applications = append(d.Applications, applications...)
+		d.Options = append(d.Options, options...)
 	}
+	d.Applications, d.Options = distinct(d.Applications), distinct(d.Options)
 	return d, nil
+}
+
+func distinct(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// UseSite takes the site that the tasks reach.
+func (s *server) UseSite(_ context.Context, told *pluginpb.Site) (*pluginpb.SiteInUse, error) {
+	site := &Site{Namespace: told.GetNamespace(), DSNs: told.GetDsns(), Options: map[string]json.RawMessage{}}
+	for key, value := range told.GetOptions() {
+		site.Options[key] = value
+	}
+	if !s.site.CompareAndSwap(nil, site) {
+		return nil, errors.New("the site was told already")
+	}
+	return &pluginpb.SiteInUse{}, nil
 }
 
 // Run executes what comes until the stream ends, and then lets the process

@@ -15,28 +15,6 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-// Effects are what a shadow run would have done.
-type Effects struct {
-	Requests []Sent    // in the order in which they were made
-	Writes   []Written // in the order in which they were run; none that its transaction undid
-}
-
-// Sent is a request that a shadow run did not send.
-type Sent struct {
-	Method string
-	URL    string
-	Header http.Header
-	Body   []byte
-}
-
-// Written is a statement whose changes a shadow run did not keep.
-type Written struct {
-	Database string   // the application
-	Query    string   // as the handler gave it
-	Args     []string // as text; NULL for nil
-	Rows     int64    // changed
-}
-
 // shadow is what a shadow run keeps to itself. A nil one is no shadow run.
 type shadow struct {
 	site *Site

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/spawn"
 )
@@ -21,6 +22,12 @@ type Config struct {
 	// Log receives what happens to the processes and, line by line, what they
 	// print.
 	Log zerolog.Logger
+
+	// Site answers what the handlers of a binary reach of a Phorge, by what
+	// plugins.Handler.Needs answers of them. It is asked at every start of a
+	// process of a binary that the manifest allows a Phorge. Nil: there is
+	// none.
+	Site func(applications, options []string) (*plugins.Site, error)
 
 	// CancelGrace is how long a handler may go on after its context has been
 	// cancelled before its process is killed. 5 s when 0.
@@ -183,6 +190,26 @@ func (h *Host) Execute(ctx context.Context, task tasks.Task, require func(time.D
 		return released("handler binary %s is not ready", p.plugin.Name)
 	}
 	return link.execute(ctx, task, require)
+}
+
+// Shadow has the handler of a task run in shadow: see plugins.Handler.Shadow.
+// The error says that it did not run, or not to its end. The task need not be
+// leased, and nothing that comes of the run may be settled. It shares the
+// process, and so the handler's Concurrency, with what Execute runs.
+func (h *Host) Shadow(ctx context.Context, task tasks.Task) (tasks.Outcome, plugins.Effects, error) {
+	p := h.byClass[task.Class]
+	if p == nil {
+		return tasks.Outcome{}, plugins.Effects{}, fmt.Errorf("no handler binary takes class %s", task.Class)
+	}
+	link := p.link(task.Class)
+	if link == nil {
+		return tasks.Outcome{}, plugins.Effects{}, fmt.Errorf("handler binary %s is not ready", p.plugin.Name)
+	}
+	done := link.run(ctx, task, true, nil)
+	if done.Kind == tasks.Released || done.Kind == tasks.Crashed {
+		return tasks.Outcome{}, plugins.Effects{}, fmt.Errorf("shadow run of task %d: %s", task.ID, done.Reason)
+	}
+	return done.Outcome, effectsOf(done.effects), nil
 }
 
 // released answers the outcome of a task that never ran, or whose run was cut

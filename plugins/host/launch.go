@@ -100,6 +100,9 @@ func (p *process) connect(ctx context.Context, client *goplugin.Client, ch *chil
 		return nil, errors.Join(ctx.Err(), fmt.Errorf("ask what it can do: %w", err))
 	}
 	r.sdk = description.GetSdkVersion()
+	if err := p.introduce(ctx, r.service, description); err != nil {
+		return nil, err
+	}
 	for _, h := range description.GetHandlers() {
 		r.limits[h.GetTaskClass()] = int(h.GetConcurrency())
 	}
@@ -145,6 +148,8 @@ func (p *process) explain(ch *child, err error) error {
 	path, first := p.plugin.Path, ch.firstLine()
 	version, shaken := handshakeVersion(first)
 	switch {
+	case errors.As(err, new(siteRefused)):
+		return err
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s was stopped while it started", path)
 	case ch.ID() == "":

@@ -58,7 +58,13 @@ type call struct {
 	fate    atomic.Int32 // unsent, then sent or withdrawn
 	culprit bool         // went on after it was cancelled; guarded by link.mu
 	lease   chan time.Duration
-	done    chan tasks.Outcome
+	done    chan answer
+}
+
+// answer is what came of a call.
+type answer struct {
+	tasks.Outcome
+	effects *pluginpb.Effects // of a shadow run
 }
 
 const (
@@ -89,24 +95,29 @@ func newLink(r *peer, plugin Plugin, grace time.Duration) *link {
 // execute runs one task and answers its outcome, when nothing of it runs any
 // more.
 func (l *link) execute(ctx context.Context, task tasks.Task, require func(time.Duration)) tasks.Outcome {
+	return l.run(ctx, task, false, require).Outcome
+}
+
+// run does what execute says, in shadow or not.
+func (l *link) run(ctx context.Context, task tasks.Task, shadow bool, require func(time.Duration)) answer {
 	if slots := l.slots[task.Class]; slots != nil {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
 		case <-ctx.Done():
-			return released("cancelled before it started")
+			return answer{Outcome: released("cancelled before it started")}
 		case <-l.ended:
 			return l.unstarted()
 		}
 	}
-	c := l.call(task)
+	c := l.call(task, shadow)
 	if c == nil {
 		return l.unstarted()
 	}
 	for {
 		select {
-		case outcome := <-c.done:
-			return outcome
+		case done := <-c.done:
+			return done
 		case lease := <-c.lease:
 			require(lease)
 			if ctx.Err() == nil {
@@ -118,14 +129,14 @@ func (l *link) execute(ctx context.Context, task tasks.Task, require func(time.D
 	}
 }
 
-func (l *link) unstarted() tasks.Outcome {
-	return released("handler binary %s stopped before the task started", l.name)
+func (l *link) unstarted() answer {
+	return answer{Outcome: released("handler binary %s stopped before the task started", l.name)}
 }
 
 // call registers a task and hands it to the sender; nil when no more tasks
 // are taken.
-func (l *link) call(task tasks.Task) *call {
-	c := &call{lease: make(chan time.Duration, 1), done: make(chan tasks.Outcome, 1)}
+func (l *link) call(task tasks.Task, shadow bool) *call {
+	c := &call{lease: make(chan time.Duration, 1), done: make(chan answer, 1)}
 	l.mu.Lock()
 	if l.end != open {
 		l.mu.Unlock()
@@ -133,6 +144,7 @@ func (l *link) call(task tasks.Task) *call {
 	}
 	l.last++
 	c.task = pluginpb.FromTask(l.last, task)
+	c.task.Shadow = shadow
 	l.calls[l.last] = c
 	l.mu.Unlock()
 
@@ -149,19 +161,19 @@ func (l *link) call(task tasks.Task) *call {
 
 // cancel stops a call: asks, waits for the grace to pass, then kills the
 // process.
-func (l *link) cancel(c *call) tasks.Outcome {
+func (l *link) cancel(c *call) answer {
 	if c.fate.CompareAndSwap(unsent, withdrawn) {
 		l.mu.Lock()
 		delete(l.calls, c.task.Run)
 		l.mu.Unlock()
-		return released("cancelled before it started")
+		return answer{Outcome: released("cancelled before it started")}
 	}
 	l.outbox.Put(order{c, tellCancel})
 	grace := time.NewTimer(l.grace)
 	defer grace.Stop()
 	select {
-	case outcome := <-c.done:
-		return outcome
+	case done := <-c.done:
+		return done
 	case <-grace.C:
 	}
 	l.mu.Lock()
@@ -207,7 +219,7 @@ func (l *link) bury(end ending, why string) {
 		case end == died || c.culprit:
 			c.done <- l.crashed(c, why)
 		default:
-			c.done <- released("cut short: %s", why)
+			c.done <- answer{Outcome: released("cut short: %s", why)}
 		}
 	}
 	l.calls = nil
@@ -215,10 +227,10 @@ func (l *link) bury(end ending, why string) {
 
 // crashed answers the outcome of a call that may have killed its process. The
 // handler cannot be asked any more how long to wait.
-func (l *link) crashed(c *call, why string) tasks.Outcome {
+func (l *link) crashed(c *call, why string) answer {
 	wait := tasks.DefaultWait
 	if own := l.classes[c.task.TaskClass].Wait; own != nil {
 		wait = *own
 	}
-	return tasks.Outcome{Kind: tasks.Crashed, Wait: wait, Reason: why}
+	return answer{Outcome: tasks.Outcome{Kind: tasks.Crashed, Wait: wait, Reason: why}}
 }

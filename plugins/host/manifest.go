@@ -23,6 +23,7 @@ import (
 //	  - path: handlers/handler-testworker # relative to this file
 //	    sha256: 0f3c…                     # `gantry plugins pin` writes it
 //	    env: [HTTPS_PROXY]                # passed through; nothing else is
+//	    phorge: true                      # it may reach Phorge's databases
 //	    classes:
 //	      PhabricatorTestWorker:
 //	        slots: 16
@@ -50,6 +51,11 @@ type Plugin struct {
 	// Env names the variables of Gantry's environment that the binary sees.
 	// It sees no others.
 	Env []string `yaml:"env"`
+
+	// Phorge says that the binary may reach the databases of the Phorge, with
+	// its password, and read its options. A binary whose handlers want that is
+	// not started without.
+	Phorge bool `yaml:"phorge"`
 
 	// Classes holds the task classes that the binary takes, by their exact
 	// spelling. At least one.

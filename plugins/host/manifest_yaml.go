@@ -59,6 +59,7 @@ var kinds = map[string]string{
 	"map[string]host.Class": "names of task classes and their limits belong here, as in `PhabricatorTestWorker: {slots: 16}`",
 	"host.Class":            "the limits of a class belong here, as in `{slots: 16}`, or {} for none",
 	"[]string":              "a list of names belongs here, as in `[HTTPS_PROXY]`",
+	"bool":                  "true or false belongs here",
 	"int":                   "a whole number belongs here",
 	"time.Duration":         "a duration with its unit belongs here, as 30s",
 }

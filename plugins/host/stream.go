@@ -120,7 +120,7 @@ func (l *link) receive(stream grpc.BidiStreamingClient[pluginpb.Dispatch, plugin
 		for _, o := range report.GetOutcomes() {
 			if c := l.calls[o.GetRun()]; c != nil {
 				delete(l.calls, o.GetRun())
-				c.done <- outcomeOf(o)
+				c.done <- answer{outcomeOf(o), o.GetEffects()}
 			}
 		}
 		l.mu.Unlock()

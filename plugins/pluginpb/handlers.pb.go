@@ -119,9 +119,13 @@ func (*DescribeRequest) Descriptor() ([]byte, []int) {
 }
 
 type Description struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SdkVersion    string                 `protobuf:"bytes,1,opt,name=sdk_version,json=sdkVersion,proto3" json:"sdk_version,omitempty"`
-	Handlers      []*Handler             `protobuf:"bytes,2,rep,name=handlers,proto3" json:"handlers,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	SdkVersion string                 `protobuf:"bytes,1,opt,name=sdk_version,json=sdkVersion,proto3" json:"sdk_version,omitempty"`
+	Handlers   []*Handler             `protobuf:"bytes,2,rep,name=handlers,proto3" json:"handlers,omitempty"`
+	// What the handlers need of a Phorge: the applications whose databases they
+	// reach, and the options that they read.
+	Applications  []string `protobuf:"bytes,3,rep,name=applications,proto3" json:"applications,omitempty"`
+	Options       []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,6 +170,20 @@ func (x *Description) GetSdkVersion() string {
 func (x *Description) GetHandlers() []*Handler {
 	if x != nil {
 		return x.Handlers
+	}
+	return nil
+}
+
+func (x *Description) GetApplications() []string {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
+}
+
+func (x *Description) GetOptions() []string {
+	if x != nil {
+		return x.Options
 	}
 	return nil
 }
@@ -223,6 +241,102 @@ func (x *Handler) GetConcurrency() int64 {
 	return 0
 }
 
+type Site struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Dsns          map[string]string      `protobuf:"bytes,2,rep,name=dsns,proto3" json:"dsns,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`       // by application
+	Options       map[string][]byte      `protobuf:"bytes,3,rep,name=options,proto3" json:"options,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // JSON; those that the file of Phorge sets
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Site) Reset() {
+	*x = Site{}
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Site) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Site) ProtoMessage() {}
+
+func (x *Site) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Site.ProtoReflect.Descriptor instead.
+func (*Site) Descriptor() ([]byte, []int) {
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Site) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Site) GetDsns() map[string]string {
+	if x != nil {
+		return x.Dsns
+	}
+	return nil
+}
+
+func (x *Site) GetOptions() map[string][]byte {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+type SiteInUse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SiteInUse) Reset() {
+	*x = SiteInUse{}
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SiteInUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SiteInUse) ProtoMessage() {}
+
+func (x *SiteInUse) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SiteInUse.ProtoReflect.Descriptor instead.
+func (*SiteInUse) Descriptor() ([]byte, []int) {
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{4}
+}
+
 // Dispatch travels from Gantry to the handlers.
 type Dispatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -238,7 +352,7 @@ type Dispatch struct {
 
 func (x *Dispatch) Reset() {
 	*x = Dispatch{}
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[3]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -250,7 +364,7 @@ func (x *Dispatch) String() string {
 func (*Dispatch) ProtoMessage() {}
 
 func (x *Dispatch) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[3]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -263,7 +377,7 @@ func (x *Dispatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dispatch.ProtoReflect.Descriptor instead.
 func (*Dispatch) Descriptor() ([]byte, []int) {
-	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{3}
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Dispatch) GetTasks() []*Task {
@@ -300,15 +414,17 @@ type Task struct {
 	ObjectPhid    []byte `protobuf:"bytes,7,opt,name=object_phid,json=objectPhid,proto3,oneof" json:"object_phid,omitempty"` // bytes: the columns are binary
 	ContainerPhid []byte `protobuf:"bytes,8,opt,name=container_phid,json=containerPhid,proto3,oneof" json:"container_phid,omitempty"`
 	// What the administrator put in place of the handler's own policy.
-	MaxRetries    *int64 `protobuf:"varint,9,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
-	RetryWaitMs   *int64 `protobuf:"varint,10,opt,name=retry_wait_ms,json=retryWaitMs,proto3,oneof" json:"retry_wait_ms,omitempty"`
+	MaxRetries  *int64 `protobuf:"varint,9,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
+	RetryWaitMs *int64 `protobuf:"varint,10,opt,name=retry_wait_ms,json=retryWaitMs,proto3,oneof" json:"retry_wait_ms,omitempty"`
+	// Nothing of this run may stay: see Effects.
+	Shadow        bool `protobuf:"varint,11,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[4]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -320,7 +436,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[4]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -333,7 +449,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{4}
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Task) GetRun() uint64 {
@@ -406,6 +522,13 @@ func (x *Task) GetRetryWaitMs() int64 {
 	return 0
 }
 
+func (x *Task) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
 // Report travels from the handlers to Gantry.
 type Report struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -417,7 +540,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[5]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +552,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[5]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +565,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{5}
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Report) GetLeases() []*LeaseRequired {
@@ -471,7 +594,7 @@ type LeaseRequired struct {
 
 func (x *LeaseRequired) Reset() {
 	*x = LeaseRequired{}
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[6]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +606,7 @@ func (x *LeaseRequired) String() string {
 func (*LeaseRequired) ProtoMessage() {}
 
 func (x *LeaseRequired) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[6]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +619,7 @@ func (x *LeaseRequired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequired.ProtoReflect.Descriptor instead.
 func (*LeaseRequired) Descriptor() ([]byte, []int) {
-	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{6}
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LeaseRequired) GetRun() uint64 {
@@ -521,13 +644,14 @@ type Outcome struct {
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	FollowUps     []*NewTask             `protobuf:"bytes,5,rep,name=follow_ups,json=followUps,proto3" json:"follow_ups,omitempty"`
 	DurationUs    int64                  `protobuf:"varint,6,opt,name=duration_us,json=durationUs,proto3" json:"duration_us,omitempty"`
+	Effects       *Effects               `protobuf:"bytes,7,opt,name=effects,proto3" json:"effects,omitempty"` // of a shadow run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[7]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +663,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[7]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +676,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{7}
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Outcome) GetRun() uint64 {
@@ -597,6 +721,255 @@ func (x *Outcome) GetDurationUs() int64 {
 	return 0
 }
 
+func (x *Outcome) GetEffects() *Effects {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+// Effects are what a shadow run would have done. What a handler makes up
+// travels as bytes: it need not be UTF-8.
+type Effects struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*Sent                `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	Writes        []*Written             `protobuf:"bytes,2,rep,name=writes,proto3" json:"writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Effects) Reset() {
+	*x = Effects{}
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Effects) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Effects) ProtoMessage() {}
+
+func (x *Effects) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Effects.ProtoReflect.Descriptor instead.
+func (*Effects) Descriptor() ([]byte, []int) {
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Effects) GetRequests() []*Sent {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Effects) GetWrites() []*Written {
+	if x != nil {
+		return x.Writes
+	}
+	return nil
+}
+
+type Sent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Method        []byte                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	Url           []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Headers       []*Header              `protobuf:"bytes,3,rep,name=headers,proto3" json:"headers,omitempty"`
+	Body          []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sent) Reset() {
+	*x = Sent{}
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sent) ProtoMessage() {}
+
+func (x *Sent) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sent.ProtoReflect.Descriptor instead.
+func (*Sent) Descriptor() ([]byte, []int) {
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Sent) GetMethod() []byte {
+	if x != nil {
+		return x.Method
+	}
+	return nil
+}
+
+func (x *Sent) GetUrl() []byte {
+	if x != nil {
+		return x.Url
+	}
+	return nil
+}
+
+func (x *Sent) GetHeaders() []*Header {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Sent) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+type Header struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          []byte                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Values        [][]byte               `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Header) Reset() {
+	*x = Header{}
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Header) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Header) ProtoMessage() {}
+
+func (x *Header) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Header.ProtoReflect.Descriptor instead.
+func (*Header) Descriptor() ([]byte, []int) {
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Header) GetName() []byte {
+	if x != nil {
+		return x.Name
+	}
+	return nil
+}
+
+func (x *Header) GetValues() [][]byte {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+type Written struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Database      string                 `protobuf:"bytes,1,opt,name=database,proto3" json:"database,omitempty"` // the application
+	Query         []byte                 `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	Args          [][]byte               `protobuf:"bytes,3,rep,name=args,proto3" json:"args,omitempty"`
+	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Written) Reset() {
+	*x = Written{}
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Written) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Written) ProtoMessage() {}
+
+func (x *Written) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Written.ProtoReflect.Descriptor instead.
+func (*Written) Descriptor() ([]byte, []int) {
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Written) GetDatabase() string {
+	if x != nil {
+		return x.Database
+	}
+	return ""
+}
+
+func (x *Written) GetQuery() []byte {
+	if x != nil {
+		return x.Query
+	}
+	return nil
+}
+
+func (x *Written) GetArgs() [][]byte {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
+func (x *Written) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
 type NewTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TaskClass     string                 `protobuf:"bytes,1,opt,name=task_class,json=taskClass,proto3" json:"task_class,omitempty"`
@@ -611,7 +984,7 @@ type NewTask struct {
 
 func (x *NewTask) Reset() {
 	*x = NewTask{}
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[8]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +996,7 @@ func (x *NewTask) String() string {
 func (*NewTask) ProtoMessage() {}
 
 func (x *NewTask) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[8]
+	mi := &file_plugins_pluginpb_handlers_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +1009,7 @@ func (x *NewTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewTask.ProtoReflect.Descriptor instead.
 func (*NewTask) Descriptor() ([]byte, []int) {
-	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{8}
+	return file_plugins_pluginpb_handlers_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NewTask) GetTaskClass() string {
@@ -686,19 +1059,32 @@ var File_plugins_pluginpb_handlers_proto protoreflect.FileDescriptor
 const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"\n" +
 	"\x1fplugins/pluginpb/handlers.proto\x12\x12gantry.handlers.v1\"\x11\n" +
-	"\x0fDescribeRequest\"g\n" +
+	"\x0fDescribeRequest\"\xa5\x01\n" +
 	"\vDescription\x12\x1f\n" +
 	"\vsdk_version\x18\x01 \x01(\tR\n" +
 	"sdkVersion\x127\n" +
-	"\bhandlers\x18\x02 \x03(\v2\x1b.gantry.handlers.v1.HandlerR\bhandlers\"J\n" +
+	"\bhandlers\x18\x02 \x03(\v2\x1b.gantry.handlers.v1.HandlerR\bhandlers\x12\"\n" +
+	"\fapplications\x18\x03 \x03(\tR\fapplications\x12\x18\n" +
+	"\aoptions\x18\x04 \x03(\tR\aoptions\"J\n" +
 	"\aHandler\x12\x1d\n" +
 	"\n" +
 	"task_class\x18\x01 \x01(\tR\ttaskClass\x12 \n" +
-	"\vconcurrency\x18\x02 \x01(\x03R\vconcurrency\"l\n" +
+	"\vconcurrency\x18\x02 \x01(\x03R\vconcurrency\"\x92\x02\n" +
+	"\x04Site\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x126\n" +
+	"\x04dsns\x18\x02 \x03(\v2\".gantry.handlers.v1.Site.DsnsEntryR\x04dsns\x12?\n" +
+	"\aoptions\x18\x03 \x03(\v2%.gantry.handlers.v1.Site.OptionsEntryR\aoptions\x1a7\n" +
+	"\tDsnsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fOptionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\v\n" +
+	"\tSiteInUse\"l\n" +
 	"\bDispatch\x12.\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x18.gantry.handlers.v1.TaskR\x05tasks\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x12\x16\n" +
-	"\x06leased\x18\x03 \x03(\x04R\x06leased\"\x90\x03\n" +
+	"\x06leased\x18\x03 \x03(\x04R\x06leased\"\xa8\x03\n" +
 	"\x04Task\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x03R\x02id\x12\x1d\n" +
@@ -713,7 +1099,8 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"\vmax_retries\x18\t \x01(\x03H\x03R\n" +
 	"maxRetries\x88\x01\x01\x12'\n" +
 	"\rretry_wait_ms\x18\n" +
-	" \x01(\x03H\x04R\vretryWaitMs\x88\x01\x01B\a\n" +
+	" \x01(\x03H\x04R\vretryWaitMs\x88\x01\x01\x12\x16\n" +
+	"\x06shadow\x18\v \x01(\bR\x06shadowB\a\n" +
 	"\x05_dataB\x0e\n" +
 	"\f_object_phidB\x11\n" +
 	"\x0f_container_phidB\x0e\n" +
@@ -724,7 +1111,7 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"\boutcomes\x18\x02 \x03(\v2\x1b.gantry.handlers.v1.OutcomeR\boutcomes\"<\n" +
 	"\rLeaseRequired\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x19\n" +
-	"\blease_ms\x18\x02 \x01(\x03R\aleaseMs\"\xd7\x01\n" +
+	"\blease_ms\x18\x02 \x01(\x03R\aleaseMs\"\x8e\x02\n" +
 	"\aOutcome\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.gantry.handlers.v1.KindR\x04kind\x12\x17\n" +
@@ -733,7 +1120,24 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"\n" +
 	"follow_ups\x18\x05 \x03(\v2\x1b.gantry.handlers.v1.NewTaskR\tfollowUps\x12\x1f\n" +
 	"\vduration_us\x18\x06 \x01(\x03R\n" +
-	"durationUs\"\x80\x02\n" +
+	"durationUs\x125\n" +
+	"\aeffects\x18\a \x01(\v2\x1b.gantry.handlers.v1.EffectsR\aeffects\"t\n" +
+	"\aEffects\x124\n" +
+	"\brequests\x18\x01 \x03(\v2\x18.gantry.handlers.v1.SentR\brequests\x123\n" +
+	"\x06writes\x18\x02 \x03(\v2\x1b.gantry.handlers.v1.WrittenR\x06writes\"z\n" +
+	"\x04Sent\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\fR\x06method\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\fR\x03url\x124\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1a.gantry.handlers.v1.HeaderR\aheaders\x12\x12\n" +
+	"\x04body\x18\x04 \x01(\fR\x04body\"4\n" +
+	"\x06Header\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\fR\x04name\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\fR\x06values\"c\n" +
+	"\aWritten\x12\x1a\n" +
+	"\bdatabase\x18\x01 \x01(\tR\bdatabase\x12\x14\n" +
+	"\x05query\x18\x02 \x01(\fR\x05query\x12\x12\n" +
+	"\x04args\x18\x03 \x03(\fR\x04args\x12\x12\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\x80\x02\n" +
 	"\aNewTask\x12\x1d\n" +
 	"\n" +
 	"task_class\x18\x01 \x01(\tR\ttaskClass\x12\x12\n" +
@@ -754,9 +1158,10 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"\n" +
 	"KIND_RETRY\x10\x03\x12\x0f\n" +
 	"\vKIND_FAILED\x10\x04\x12\x11\n" +
-	"\rKIND_DECLINED\x10\x052\xa1\x01\n" +
+	"\rKIND_DECLINED\x10\x052\xe5\x01\n" +
 	"\bHandlers\x12P\n" +
-	"\bDescribe\x12#.gantry.handlers.v1.DescribeRequest\x1a\x1f.gantry.handlers.v1.Description\x12C\n" +
+	"\bDescribe\x12#.gantry.handlers.v1.DescribeRequest\x1a\x1f.gantry.handlers.v1.Description\x12B\n" +
+	"\aUseSite\x12\x18.gantry.handlers.v1.Site\x1a\x1d.gantry.handlers.v1.SiteInUse\x12C\n" +
 	"\x03Run\x12\x1c.gantry.handlers.v1.Dispatch\x1a\x1a.gantry.handlers.v1.Report(\x010\x01B2Z0github.com/phorge-gantry/gantry/plugins/pluginpbb\x06proto3"
 
 var (
@@ -772,35 +1177,51 @@ func file_plugins_pluginpb_handlers_proto_rawDescGZIP() []byte {
 }
 
 var file_plugins_pluginpb_handlers_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plugins_pluginpb_handlers_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_plugins_pluginpb_handlers_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_plugins_pluginpb_handlers_proto_goTypes = []any{
 	(Kind)(0),               // 0: gantry.handlers.v1.Kind
 	(*DescribeRequest)(nil), // 1: gantry.handlers.v1.DescribeRequest
 	(*Description)(nil),     // 2: gantry.handlers.v1.Description
 	(*Handler)(nil),         // 3: gantry.handlers.v1.Handler
-	(*Dispatch)(nil),        // 4: gantry.handlers.v1.Dispatch
-	(*Task)(nil),            // 5: gantry.handlers.v1.Task
-	(*Report)(nil),          // 6: gantry.handlers.v1.Report
-	(*LeaseRequired)(nil),   // 7: gantry.handlers.v1.LeaseRequired
-	(*Outcome)(nil),         // 8: gantry.handlers.v1.Outcome
-	(*NewTask)(nil),         // 9: gantry.handlers.v1.NewTask
+	(*Site)(nil),            // 4: gantry.handlers.v1.Site
+	(*SiteInUse)(nil),       // 5: gantry.handlers.v1.SiteInUse
+	(*Dispatch)(nil),        // 6: gantry.handlers.v1.Dispatch
+	(*Task)(nil),            // 7: gantry.handlers.v1.Task
+	(*Report)(nil),          // 8: gantry.handlers.v1.Report
+	(*LeaseRequired)(nil),   // 9: gantry.handlers.v1.LeaseRequired
+	(*Outcome)(nil),         // 10: gantry.handlers.v1.Outcome
+	(*Effects)(nil),         // 11: gantry.handlers.v1.Effects
+	(*Sent)(nil),            // 12: gantry.handlers.v1.Sent
+	(*Header)(nil),          // 13: gantry.handlers.v1.Header
+	(*Written)(nil),         // 14: gantry.handlers.v1.Written
+	(*NewTask)(nil),         // 15: gantry.handlers.v1.NewTask
+	nil,                     // 16: gantry.handlers.v1.Site.DsnsEntry
+	nil,                     // 17: gantry.handlers.v1.Site.OptionsEntry
 }
 var file_plugins_pluginpb_handlers_proto_depIdxs = []int32{
-	3, // 0: gantry.handlers.v1.Description.handlers:type_name -> gantry.handlers.v1.Handler
-	5, // 1: gantry.handlers.v1.Dispatch.tasks:type_name -> gantry.handlers.v1.Task
-	7, // 2: gantry.handlers.v1.Report.leases:type_name -> gantry.handlers.v1.LeaseRequired
-	8, // 3: gantry.handlers.v1.Report.outcomes:type_name -> gantry.handlers.v1.Outcome
-	0, // 4: gantry.handlers.v1.Outcome.kind:type_name -> gantry.handlers.v1.Kind
-	9, // 5: gantry.handlers.v1.Outcome.follow_ups:type_name -> gantry.handlers.v1.NewTask
-	1, // 6: gantry.handlers.v1.Handlers.Describe:input_type -> gantry.handlers.v1.DescribeRequest
-	4, // 7: gantry.handlers.v1.Handlers.Run:input_type -> gantry.handlers.v1.Dispatch
-	2, // 8: gantry.handlers.v1.Handlers.Describe:output_type -> gantry.handlers.v1.Description
-	6, // 9: gantry.handlers.v1.Handlers.Run:output_type -> gantry.handlers.v1.Report
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	3,  // 0: gantry.handlers.v1.Description.handlers:type_name -> gantry.handlers.v1.Handler
+	16, // 1: gantry.handlers.v1.Site.dsns:type_name -> gantry.handlers.v1.Site.DsnsEntry
+	17, // 2: gantry.handlers.v1.Site.options:type_name -> gantry.handlers.v1.Site.OptionsEntry
+	7,  // 3: gantry.handlers.v1.Dispatch.tasks:type_name -> gantry.handlers.v1.Task
+	9,  // 4: gantry.handlers.v1.Report.leases:type_name -> gantry.handlers.v1.LeaseRequired
+	10, // 5: gantry.handlers.v1.Report.outcomes:type_name -> gantry.handlers.v1.Outcome
+	0,  // 6: gantry.handlers.v1.Outcome.kind:type_name -> gantry.handlers.v1.Kind
+	15, // 7: gantry.handlers.v1.Outcome.follow_ups:type_name -> gantry.handlers.v1.NewTask
+	11, // 8: gantry.handlers.v1.Outcome.effects:type_name -> gantry.handlers.v1.Effects
+	12, // 9: gantry.handlers.v1.Effects.requests:type_name -> gantry.handlers.v1.Sent
+	14, // 10: gantry.handlers.v1.Effects.writes:type_name -> gantry.handlers.v1.Written
+	13, // 11: gantry.handlers.v1.Sent.headers:type_name -> gantry.handlers.v1.Header
+	1,  // 12: gantry.handlers.v1.Handlers.Describe:input_type -> gantry.handlers.v1.DescribeRequest
+	4,  // 13: gantry.handlers.v1.Handlers.UseSite:input_type -> gantry.handlers.v1.Site
+	6,  // 14: gantry.handlers.v1.Handlers.Run:input_type -> gantry.handlers.v1.Dispatch
+	2,  // 15: gantry.handlers.v1.Handlers.Describe:output_type -> gantry.handlers.v1.Description
+	5,  // 16: gantry.handlers.v1.Handlers.UseSite:output_type -> gantry.handlers.v1.SiteInUse
+	8,  // 17: gantry.handlers.v1.Handlers.Run:output_type -> gantry.handlers.v1.Report
+	15, // [15:18] is the sub-list for method output_type
+	12, // [12:15] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_plugins_pluginpb_handlers_proto_init() }
@@ -808,15 +1229,15 @@ func file_plugins_pluginpb_handlers_proto_init() {
 	if File_plugins_pluginpb_handlers_proto != nil {
 		return
 	}
-	file_plugins_pluginpb_handlers_proto_msgTypes[4].OneofWrappers = []any{}
-	file_plugins_pluginpb_handlers_proto_msgTypes[8].OneofWrappers = []any{}
+	file_plugins_pluginpb_handlers_proto_msgTypes[6].OneofWrappers = []any{}
+	file_plugins_pluginpb_handlers_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_pluginpb_handlers_proto_rawDesc), len(file_plugins_pluginpb_handlers_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Handlers_Describe_FullMethodName = "/gantry.handlers.v1.Handlers/Describe"
+	Handlers_UseSite_FullMethodName  = "/gantry.handlers.v1.Handlers/UseSite"
 	Handlers_Run_FullMethodName      = "/gantry.handlers.v1.Handlers/Run"
 )
 
@@ -34,6 +35,10 @@ const (
 type HandlersClient interface {
 	// Describe answers what the binary can do. It is called once, first.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*Description, error)
+	// UseSite tells the binary of the Phorge that it works for. It is called
+	// once, before Run, when the description asks for anything of it. It carries
+	// passwords, which are in no argument and no variable of the process.
+	UseSite(ctx context.Context, in *Site, opts ...grpc.CallOption) (*SiteInUse, error)
 	// Run carries all the work of one process over one stream, many tasks and
 	// outcomes in each message: a call per task costs several times as much.
 	// The process ends when the stream does.
@@ -52,6 +57,16 @@ func (c *handlersClient) Describe(ctx context.Context, in *DescribeRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Description)
 	err := c.cc.Invoke(ctx, Handlers_Describe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *handlersClient) UseSite(ctx context.Context, in *Site, opts ...grpc.CallOption) (*SiteInUse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SiteInUse)
+	err := c.cc.Invoke(ctx, Handlers_UseSite_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +94,10 @@ type Handlers_RunClient = grpc.BidiStreamingClient[Dispatch, Report]
 type HandlersServer interface {
 	// Describe answers what the binary can do. It is called once, first.
 	Describe(context.Context, *DescribeRequest) (*Description, error)
+	// UseSite tells the binary of the Phorge that it works for. It is called
+	// once, before Run, when the description asks for anything of it. It carries
+	// passwords, which are in no argument and no variable of the process.
+	UseSite(context.Context, *Site) (*SiteInUse, error)
 	// Run carries all the work of one process over one stream, many tasks and
 	// outcomes in each message: a call per task costs several times as much.
 	// The process ends when the stream does.
@@ -95,6 +114,9 @@ type UnimplementedHandlersServer struct{}
 
 func (UnimplementedHandlersServer) Describe(context.Context, *DescribeRequest) (*Description, error) {
 	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
+}
+func (UnimplementedHandlersServer) UseSite(context.Context, *Site) (*SiteInUse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UseSite not implemented")
 }
 func (UnimplementedHandlersServer) Run(grpc.BidiStreamingServer[Dispatch, Report]) error {
 	return status.Error(codes.Unimplemented, "method Run not implemented")
@@ -138,6 +160,24 @@ func _Handlers_Describe_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Handlers_UseSite_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Site)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HandlersServer).UseSite(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Handlers_UseSite_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HandlersServer).UseSite(ctx, req.(*Site))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Handlers_Run_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(HandlersServer).Run(&grpc.GenericServerStream[Dispatch, Report]{ServerStream: stream})
 }
@@ -155,6 +195,10 @@ var Handlers_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Describe",
 			Handler:    _Handlers_Describe_Handler,
+		},
+		{
+			MethodName: "UseSite",
+			Handler:    _Handlers_UseSite_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
