@@ -35,6 +35,7 @@ var rooms = map[string][]string{
 
 	"contract":         {"tasks"},
 	"contract/mask":    {"contract", "tasks"},
+	"contract/queue":   {"tasks", "tasks/phorge"},
 	"contract/scratch": {"php"},
 	"contract/stage": {
 		"tasks", "tasks/phorge", "plugins", "plugins/host", "bridge/pool", "contract", "contract/scratch",
