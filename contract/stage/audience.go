@@ -78,13 +78,9 @@ func (a *audience) leave(conn net.Conn) {
 	conn.Close()
 }
 
-// serve reads one request, notes it and answers it. One request a connection
+// serve has a connection that joined. It reads one request, notes it and answers it. One request a connection
 // says all there is to say, and leaves no connection for the next case.
 func (a *audience) serve(name string, tcp *net.TCPConn) {
-	if !a.join(tcp) {
-		tcp.Close()
-		return
-	}
 	defer a.leave(tcp)
 	heard := sync.OnceFunc(a.reading.Done)
 	defer heard()

@@ -33,10 +33,14 @@ type receivers struct {
 
 	mu       sync.Mutex
 	audience *audience
+	accepted map[string]bool // addresses of clients, since the case began
+	more     *sync.Cond      // with accepted
 }
 
 func newReceivers() *receivers {
-	return &receivers{listeners: map[string]net.Listener{}, closedFD: -1, audience: newAudience(nil)}
+	r := &receivers{listeners: map[string]net.Listener{}, closedFD: -1, audience: newAudience(nil)}
+	r.more = sync.NewCond(&r.mu)
+	return r
 }
 
 // open makes sure that the receivers of a world listen, and answers their
@@ -92,8 +96,27 @@ func (r *receivers) begin(world contract.World) *audience {
 	a.certificate = r.certificate
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.audience = a
+	r.audience, r.accepted = a, map[string]bool{}
 	return a
+}
+
+// finish ends what begin began and answers the requests. A connection that
+// nobody has accepted yet counts too: connections are accepted in turn, so all
+// are when one of our own is.
+func (r *receivers) finish(a *audience) ([]contract.Request, error) {
+	for name := range a.receivers {
+		own, err := net.Dial("tcp4", r.listeners[name].Addr().String())
+		if err != nil {
+			return nil, fmt.Errorf("connect to the receiver %s: %w", name, err)
+		}
+		r.mu.Lock()
+		for !r.accepted[own.LocalAddr().String()] {
+			r.more.Wait()
+		}
+		r.mu.Unlock()
+		own.Close()
+	}
+	return a.finish(), nil
 }
 
 func (r *receivers) accept(name string, l net.Listener) {
@@ -104,7 +127,16 @@ func (r *receivers) accept(name string, l net.Listener) {
 		}
 		r.mu.Lock()
 		a := r.audience
+		joined := a.join(conn)
+		if r.accepted != nil {
+			r.accepted[conn.RemoteAddr().String()] = true
+		}
+		r.more.Broadcast()
 		r.mu.Unlock()
+		if !joined {
+			conn.Close()
+			continue
+		}
 		r.serving.Go(func() { a.serve(name, conn.(*net.TCPConn)) })
 	}
 }

@@ -62,7 +62,9 @@ func (sc *scene) run(ctx context.Context, side Side) (contract.Observation, erro
 		return observed, err
 	}
 	outcome := side.Execute(ctx, task, func(lease time.Duration) { sc.require(ctx, task, lease) })
-	observed.Requests = sc.audience.finish()
+	if observed.Requests, err = sc.stage.receivers.finish(sc.audience); err != nil {
+		return observed, err
+	}
 	if ctx.Err() != nil {
 		return observed, fmt.Errorf("the run did not end by itself: %w", context.Cause(ctx))
 	}
@@ -177,8 +179,8 @@ func ignoreDone(err error) error {
 // PHP cannot read, and a case may be about just that.
 func (sc *scene) insertTask(ctx context.Context, tx *sql.Tx) error {
 	s, c := sc.stage, sc.c
-	counter, err := tx.ExecContext(ctx, `INSERT INTO `+s.quoted(countTable)+` (counterName, counterValue) VALUES ('worker_activetask', LAST_INSERT_ID(1))
-ON DUPLICATE KEY UPDATE counterValue = LAST_INSERT_ID(counterValue + 1)`)
+	counter, err := tx.ExecContext(ctx, "UPDATE "+s.quoted(countTable)+
+		" SET counterValue = LAST_INSERT_ID(counterValue + 1) WHERE counterName = 'worker_activetask'")
 	if err == nil {
 		sc.frame.TaskID, err = counter.LastInsertId()
 	}
@@ -186,9 +188,8 @@ ON DUPLICATE KEY UPDATE counterValue = LAST_INSERT_ID(counterValue + 1)`)
 		return fmt.Errorf("take a task id: %w", err)
 	}
 	data, err := tx.ExecContext(ctx, "INSERT INTO "+s.quoted(dataTable)+" (data) VALUES (?)", []byte(c.Data))
-	var dataID int64
 	if err == nil {
-		dataID, err = data.LastInsertId()
+		sc.frame.DataID, err = data.LastInsertId()
 	}
 	if err != nil {
 		return fmt.Errorf("insert the data of the task: %w", err)
@@ -200,7 +201,7 @@ ON DUPLICATE KEY UPDATE counterValue = LAST_INSERT_ID(counterValue + 1)`)
 	_, err = tx.ExecContext(ctx, `INSERT INTO `+s.quoted(activeTable)+`
 (id, taskClass, leaseOwner, leaseExpires, failureCount, dataID, failureTime, priority, objectPHID, containerPHID, dateCreated, dateModified)
 VALUES (?, ?, NULL, NULL, ?, ?, NULL, ?, ?, ?, UNIX_TIMESTAMP(), UNIX_TIMESTAMP())`,
-		sc.frame.TaskID, c.TaskClass, c.Task.FailureCount, dataID, priority, c.Task.ObjectPHID, c.Task.ContainerPHID)
+		sc.frame.TaskID, c.TaskClass, c.Task.FailureCount, sc.frame.DataID, priority, c.Task.ObjectPHID, c.Task.ContainerPHID)
 	if err != nil {
 		return fmt.Errorf("insert the task: %w", err)
 	}

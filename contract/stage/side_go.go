@@ -3,6 +3,7 @@ package stage
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -96,14 +97,20 @@ type handler struct {
 	stage   *Stage
 	handler plugins.Handler
 	options options
+	site    *plugins.Site
 }
 
 // Configure implements Side.
 func (h *handler) Configure(_ context.Context, options map[string]any) error {
 	encoded, changed, err := h.options.change(options)
-	if err != nil || !changed {
+	if err != nil || !changed && h.site != nil {
 		return err
 	}
+	if err := h.Close(); err != nil {
+		return err
+	}
+	applications, wanted := h.handler.Needs()
+	h.site = h.stage.site(applications, wanted, encoded)
 	return h.options.keep(encoded)
 }
 
@@ -112,8 +119,36 @@ func (h *handler) Ready(class string) bool { return h.handler.Ready(class) }
 
 // Execute implements tasks.Executor.
 func (h *handler) Execute(ctx context.Context, task tasks.Task, require func(time.Duration)) tasks.Outcome {
-	return h.handler.Execute(ctx, task, require)
+	return h.handler.ExecuteAt(ctx, h.site, task, require)
 }
 
-// Close implements Side.
-func (h *handler) Close() error { return nil }
+// Shadow implements Shadower.
+func (h *handler) Shadow(ctx context.Context, task tasks.Task) (tasks.Outcome, plugins.Effects, error) {
+	outcome, effects := h.handler.Shadow(ctx, h.site, task)
+	return outcome, effects, nil
+}
+
+// Close ends the connections of the handler.
+func (h *handler) Close() error {
+	if h.site == nil {
+		return nil
+	}
+	err := h.site.Close()
+	h.site = nil
+	return err
+}
+
+// site answers the Phorge that handlers find: the databases of the namespace,
+// and the options of the case as if conf/local/local.json said them.
+func (s *Stage) site(applications, wanted []string, encoded map[string]json.RawMessage) *plugins.Site {
+	site := &plugins.Site{Namespace: s.config.Namespace, DSNs: map[string]string{}, Options: map[string]json.RawMessage{}}
+	for _, application := range applications {
+		site.DSNs[application] = s.DSN(application)
+	}
+	for _, key := range wanted {
+		if value, set := encoded[key]; set {
+			site.Options[key] = value
+		}
+	}
+	return site
+}

@@ -138,8 +138,14 @@ func sqlValue(value any) (any, error) {
 	return nil, fmt.Errorf("%v is a %T; a row holds text, whole numbers, true, false and null: put it in quotation marks", value, value)
 }
 
-// raiseCounters makes every AUTO_INCREMENT go on at sideID.
+// raiseCounters makes every AUTO_INCREMENT go on at sideID, and the ids of
+// tasks there or above.
 func (s *Stage) raiseCounters(ctx context.Context) error {
+	_, err := s.db.ExecContext(ctx, "INSERT INTO "+s.quoted(countTable)+" (counterName, counterValue) VALUES ('worker_activetask', ?)"+
+		" ON DUPLICATE KEY UPDATE counterValue = GREATEST(counterValue, VALUES(counterValue))", sideID)
+	if err != nil {
+		return fmt.Errorf("set the next id of a task: %w", err)
+	}
 	found, err := s.db.QueryContext(ctx, `
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
 WHERE TABLE_SCHEMA LIKE ? AND AUTO_INCREMENT IS NOT NULL AND AUTO_INCREMENT < ?`, s.like(), sideID)

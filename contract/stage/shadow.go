@@ -1,0 +1,160 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/plugins"
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// Shadower is a side that can run a task without leaving a trace.
+type Shadower interface {
+	Side
+
+	// Shadow answers what the task would have come to, and what it would have
+	// done. See plugins.Handler.Shadow.
+	Shadow(ctx context.Context, task tasks.Task) (tasks.Outcome, plugins.Effects, error)
+}
+
+// Shadow runs a case as a shadow run and answers what is wrong with that: what
+// it left behind or sent, and where the requests that it would have sent are
+// not those of the real run. A shadow run is answered by 200 and an empty body;
+// where the case has other answers, they may decide what comes next, and only
+// the first request is compared.
+func (s *Stage) Shadow(ctx context.Context, c contract.Case, side Shadower, real contract.Observation) ([]contract.Difference, error) {
+	var wrong []contract.Difference
+	err := s.with(ctx, c, side, func(ctx context.Context, sc *scene) error {
+		task, err := sc.lease(ctx)
+		if err != nil {
+			return err
+		}
+		if err := sc.look(ctx); err != nil {
+			return err
+		}
+		_, effects, err := side.Shadow(ctx, task)
+		if err != nil {
+			return fmt.Errorf("shadow run: %w", err)
+		}
+		var trace contract.Observation
+		if trace.Requests, err = s.receivers.finish(sc.audience); err != nil {
+			return err
+		}
+		if trace.Changes, err = sc.changes(ctx); err != nil {
+			return err
+		}
+		if sc.frame.Settling, err = s.now(ctx); err != nil {
+			return err
+		}
+		sc.frame.End = sc.frame.Settling
+		wrong = traceOf(contract.Normalise(trace, sc.frame))
+		recorded := contract.Observation{Requests: sc.requestsOf(effects)}
+		wrong = append(wrong, unlike(c, real.Requests, contract.Normalise(recorded, sc.frame).Requests)...)
+		return nil
+	})
+	return wrong, err
+}
+
+// traceOf answers what a shadow run should not have left.
+func traceOf(o contract.Observation) []contract.Difference {
+	var wrong []contract.Difference
+	for i, r := range o.Requests {
+		wrong = append(wrong, difference(fmt.Sprintf("shadow run: sent[%d]", i), "", r.Method+" "+r.Target+" to "+r.Receiver))
+	}
+	for _, c := range o.Changes {
+		wrong = append(wrong, difference(fmt.Sprintf("shadow run: left[%s %s]", c.Table, c.Key), "", string(c.Kind)))
+	}
+	return wrong
+}
+
+// difference is one of texts; an empty one is none.
+func difference(field, want, got string) contract.Difference {
+	d := contract.Difference{Field: field}
+	if want != "" {
+		d.Want = &want
+	}
+	if got != "" {
+		d.Got = &got
+	}
+	return d
+}
+
+// requestsOf answers the requests of a shadow run that would have reached a
+// receiver, as the receiver would have got them.
+func (sc *scene) requestsOf(effects plugins.Effects) []contract.Request {
+	var requests []contract.Request
+	for _, sent := range effects.Requests {
+		target, err := url.Parse(sent.URL)
+		if err != nil {
+			continue // nobody can be reached by that
+		}
+		for name, address := range sc.frame.Receivers {
+			if target.Host != address {
+				continue
+			}
+			r := contract.Request{
+				Receiver: name, Method: sent.Method, Target: target.RequestURI(), Body: string(sent.Body), Headers: map[string]string{},
+			}
+			for header, values := range sent.Header {
+				r.Headers[header] = strings.Join(values, ", ")
+			}
+			requests = append(requests, r)
+		}
+	}
+	return requests
+}
+
+// unlike answers how recorded requests differ from those that were sent. What a
+// handler leaves to the transport is not recorded, so only those headers are
+// compared that were.
+func unlike(c contract.Case, sent, recorded []contract.Request) []contract.Difference {
+	if answersDecide(c) {
+		sent, recorded = sent[:min(1, len(sent))], recorded[:min(len(sent), len(recorded), 1)]
+	}
+	var wrong []contract.Difference
+	for i := range max(len(sent), len(recorded)) {
+		field := func(part string) string { return fmt.Sprintf("shadow run: requests[%d].%s", i, part) }
+		if i >= len(recorded) || i >= len(sent) {
+			line := func(all []contract.Request) string {
+				if i >= len(all) {
+					return ""
+				}
+				return all[i].Method + " " + all[i].Target + " to " + all[i].Receiver
+			}
+			wrong = append(wrong, difference(field("line"), line(sent), line(recorded)))
+			continue
+		}
+		want, got := sent[i], recorded[i]
+		compare := func(part, want, got string) {
+			if want != got {
+				wrong = append(wrong, difference(field(part), want, got))
+			}
+		}
+		compare("receiver", want.Receiver, got.Receiver)
+		compare("method", want.Method, got.Method)
+		compare("target", want.Target, got.Target)
+		compare("body", want.Body, got.Body)
+		for name, value := range got.Headers {
+			compare("headers."+name, want.Headers[name], value)
+		}
+	}
+	return wrong
+}
+
+// answersDecide reports whether a receiver answers in another way than a shadow
+// run is answered.
+func answersDecide(c contract.Case) bool {
+	for _, r := range c.World.Receivers {
+		other := func(a contract.Answer) bool {
+			return a.Status != 0 && a.Status != 200 || len(a.Headers) > 0 || a.Body != "" || a.Delay > 0 || a.Reset || a.Close
+		}
+		if r.TLS || slices.ContainsFunc(r.Answers, other) {
+			return true
+		}
+	}
+	return false
+}
