@@ -27,6 +27,7 @@ var rooms = map[string][]string{
 	"plugins/host":     {"tasks", "tasks/spawn", "plugins", "plugins/pluginpb"},
 	"plugins/scaffold": {},
 	"plugins/phpenc":   {},
+	"plugins/fetch":    {},
 
 	"bridge/engine":  {"tasks"},
 	"bridge/pool":    {"tasks", "tasks/spawn", "bridge/engine"},
@@ -34,6 +35,7 @@ var rooms = map[string][]string{
 	"php":            {},
 
 	"contract":         {"tasks"},
+	"contract/cases/*": {"contract"},
 	"contract/mask":    {"contract", "tasks"},
 	"contract/queue":   {"tasks", "tasks/phorge"},
 	"contract/scratch": {"php"},
@@ -46,7 +48,7 @@ var rooms = map[string][]string{
 		"plugins/scaffold", "bridge/pool", "bridge/conduit", "php",
 		"contract", "contract/mask", "contract/scratch", "contract/stage",
 	},
-	"cmd/handler-*": {"tasks", "plugins", "plugins/phpenc"},
+	"cmd/handler-*": {"tasks", "plugins", "plugins/phpenc", "plugins/fetch"},
 
 	"tests/*": {"*"},
 }
