@@ -134,7 +134,7 @@ func checkPlugins(ctx context.Context, c *config, php phpFound) (taken map[strin
 		return nil, []finding{{problem, "plugins", err.Error()}}, nil
 	}
 	taken = served(manifest)
-	findings, err = verifyPlugins(ctx, manifest, php.route)
+	findings, err = verifyPlugins(ctx, c, manifest, php.route)
 	return taken, findings, err
 }
 

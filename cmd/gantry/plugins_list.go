@@ -15,6 +15,7 @@ import (
 type pluginReport struct {
 	host.Checked
 	Problem string        `json:"problem,omitempty"` // why it would not be started
+	Phorge  bool          `json:"phorge"`            // it may reach Phorge's databases
 	Classes []classLimits `json:"classes"`
 }
 
@@ -32,8 +33,9 @@ func (a *app) pluginsListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the handler binaries and the classes they take",
 		Long: `List the classes of the manifest, which binary takes them and within which
-limits, and whether that binary could be started: its bytes are those that were
-pinned, and it is a program for this machine. Nothing is started.`,
+limits, whether that binary could be started (its bytes are those that were
+pinned, and it is a program for this machine), and whether it may reach Phorge's
+databases. Nothing is started.`,
 		Example: "  gantry plugins list --plugins /etc/gantry/plugins.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,7 +62,7 @@ pinned, and it is a program for this machine. Nothing is started.`,
 func reportPlugins(manifest *host.Manifest) []pluginReport {
 	reports := []pluginReport{}
 	for i, checked := range manifest.Verify() {
-		report := pluginReport{Checked: checked}
+		report := pluginReport{Checked: checked, Phorge: manifest.Plugins[i].Phorge}
 		if checked.Err != nil {
 			report.Problem = checked.Err.Error()
 		}
@@ -94,15 +96,18 @@ func (a *app) listPlugins(reports []pluginReport) {
 			a.warnf("%s", report.Problem)
 		}
 		for _, class := range report.Classes {
-			slots := "-"
+			slots, phorge := "-", "-"
+			if report.Phorge {
+				phorge = "yes"
+			}
 			if class.Slots > 0 {
 				slots = strconv.Itoa(class.Slots)
 			}
 			rows = append(rows, []string{plain(class.Class), plain(report.Name), binary,
-				slots, orDash(class.Lease), orDash(class.Deadline), class.Fallback})
+				slots, orDash(class.Lease), orDash(class.Deadline), class.Fallback, phorge})
 		}
 	}
-	a.print.table([]string{"CLASS", "PLUGIN", "BINARY", "SLOTS", "LEASE", "DEADLINE", "FALLBACK"}, rows)
+	a.print.table([]string{"CLASS", "PLUGIN", "BINARY", "SLOTS", "LEASE", "DEADLINE", "FALLBACK", "PHORGE"}, rows)
 }
 
 func orDash(text string) string {

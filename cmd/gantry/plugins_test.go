@@ -25,6 +25,12 @@ func play(role string) {
 			Class:  "AcmeWorker",
 			Handle: func(context.Context, *plugins.Task) error { return nil },
 		})
+	case "reaches":
+		plugins.Serve(plugins.Handler{
+			Class:     "AcmeWorker",
+			Handle:    func(context.Context, *plugins.Task) error { return nil },
+			Databases: []string{"herald"}, Options: []string{"acme.hooks"},
+		})
 	case "breaks":
 		plugins.Serve(plugins.Handler{Class: "AcmeWorker", Handle: breakAs})
 	case "of an older protocol":
@@ -156,20 +162,20 @@ func elfHeader(machine byte) string {
 func TestListShowsTheManifestAndStartsNothing(t *testing.T) {
 	path := manifest(t, "/bin/true", "AcmeWorker")
 	expect(t, command(t, nil, "", "plugins", "list", "--plugins="+path), exitOK, `
-CLASS       PLUGIN  BINARY  SLOTS  LEASE  DEADLINE  FALLBACK
-AcmeWorker  acme    ok          3  -      10m0s     php
+CLASS       PLUGIN  BINARY  SLOTS  LEASE  DEADLINE  FALLBACK  PHORGE
+AcmeWorker  acme    ok          3  -      10m0s     php       -
 `[1:], "")
 	got := command(t, nil, "", "plugins", "list", "--output=json", "--plugins="+path)
 	for _, want := range []string{`{"plugins":[{"name":"acme","path":"/bin/true","pinned":"`,
-		`"classes":[{"taskClass":"AcmeWorker","slots":3,"deadline":"10m0s","fallback":"php"}]}]}`} {
+		`"phorge":false,"classes":[{"taskClass":"AcmeWorker","slots":3,"deadline":"10m0s","fallback":"php"}]}]}`} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("JSON is %s and does not contain %s", got.out, want)
 		}
 	}
 	missing := writeFile(t, "plugins.yaml", "plugins: [{name: x, path: /nonexistent, classes: {A: {}}}]", 0o600)
 	expect(t, command(t, nil, "", "plugins", "list", "--plugins="+missing), exitOK, `
-CLASS  PLUGIN  BINARY   SLOTS  LEASE  DEADLINE  FALLBACK
-A      x       problem  -      -      -         hold
+CLASS  PLUGIN  BINARY   SLOTS  LEASE  DEADLINE  FALLBACK  PHORGE
+A      x       problem  -      -      -         hold      -
 `[1:], "warning: open handler binary: open /nonexistent: no such file or directory\n")
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/rs/zerolog"
@@ -15,7 +16,8 @@ func (a *app) pluginsVerifyCommand() *cobra.Command {
 		Short: "Start every binary once and check that it takes its classes",
 		Long: `Check every handler binary as "gantry run" does: its bytes are those that were
 pinned, it is a program for this machine, it starts, it speaks this version of
-the handler protocol, and it takes the classes that the manifest lists. The
+the handler protocol, it takes the classes that the manifest lists, and what it
+uses of Phorge, the manifest allows (phorge: true) and the configuration knows. The
 binaries get no task. One line for each finding; JSON is one document a line.`,
 		Example: "  gantry plugins verify --plugins /etc/gantry/plugins.yaml",
 		Args:    noArgs,
@@ -34,7 +36,7 @@ binaries get no task. One line for each finding; JSON is one document a line.`,
 			if err != nil {
 				return err
 			}
-			findings, err := verifyPlugins(ctx, manifest, php)
+			findings, err := verifyPlugins(ctx, c, manifest, php)
 			if err != nil {
 				return err
 			}
@@ -50,17 +52,32 @@ binaries get no task. One line for each finding; JSON is one document a line.`,
 
 // verifyPlugins starts every binary of a manifest once. php is the route of PHP,
 // or "".
-func verifyPlugins(ctx context.Context, manifest *host.Manifest, php string) ([]finding, error) {
-	h, err := startHost(ctx, manifest, zerolog.Nop())
+func verifyPlugins(ctx context.Context, c *config, manifest *host.Manifest, php string) ([]finding, error) {
+	h, err := startHost(ctx, c, manifest, zerolog.Nop())
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
 	var findings []finding
-	for _, status := range h.List() {
+	for i, status := range h.List() {
 		findings = append(findings, judge(status, php)...)
+		if status.State == host.Ready && manifest.Plugins[i].Phorge && len(status.Databases) == 0 {
+			findings = append(findings, finding{warning, "plugin " + status.Name, "the manifest lets it have Phorge's databases (`phorge: true`), and it uses none: remove the line"})
+		}
 	}
 	return findings, nil
+}
+
+// reaches says what a binary uses of Phorge.
+func reaches(status host.Status) string {
+	text := ""
+	if len(status.Databases) > 0 {
+		text = "; it reaches the databases of " + strings.Join(status.Databases, ", ") + " of Phorge"
+	}
+	if len(status.Options) > 0 {
+		text += " and reads " + strings.Join(status.Options, ", ")
+	}
+	return text
 }
 
 // judge answers what there is to say about a binary that was started.
@@ -82,7 +99,7 @@ func judge(status host.Status, php string) []finding {
 		}
 	}
 	if worst == ok {
-		findings = append(findings, finding{ok, about, status.Path + " starts and takes its classes"})
+		findings = append(findings, finding{ok, about, status.Path + " starts and takes its classes" + reaches(status)})
 	}
 	return findings
 }

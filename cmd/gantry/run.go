@@ -84,7 +84,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	if err := s.Gantry(); err != nil {
 		log.Warn().Err(err).Msg("Gantry's own tables cannot be used")
 	}
-	h, err := startHost(drain, manifest, log)
+	h, err := startHost(drain, c, manifest, log)
 	if err != nil {
 		return err
 	}
@@ -138,8 +138,8 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 }
 
 // startHost starts the handler binaries of a manifest.
-func startHost(ctx context.Context, manifest *host.Manifest, log zerolog.Logger) (*host.Host, error) {
-	h, err := host.New(host.Config{Manifest: manifest, Log: log})
+func startHost(ctx context.Context, c *config, manifest *host.Manifest, log zerolog.Logger) (*host.Host, error) {
+	h, err := host.New(host.Config{Manifest: manifest, Site: c.handlerSite(), Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 
+	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
 )
@@ -57,6 +59,32 @@ func (c *config) daemonDSN() (string, error) {
 		return "", coded{err, exitUsage}
 	}
 	return site.DaemonDSN, nil
+}
+
+// handlerSite answers what tells handlers of the Phorge that the configuration
+// names, as its own configuration is when they start; nil when it names none.
+func (c *config) handlerSite() func(applications, options []string) (*plugins.Site, error) {
+	if c.Phorge == "" {
+		return nil
+	}
+	return func(applications, options []string) (*plugins.Site, error) {
+		site, err := phorge.ReadPhorge(c.Phorge)
+		if err != nil {
+			return nil, err
+		}
+		told := &plugins.Site{Namespace: site.Namespace, DSNs: map[string]string{}, Options: map[string]json.RawMessage{}}
+		for _, application := range applications {
+			if told.DSNs[application], err = site.Database(application); err != nil {
+				return nil, err
+			}
+		}
+		for _, key := range options {
+			if value, set := site.Options[key]; set {
+				told.Options[key] = value
+			}
+		}
+		return told, nil
+	}
 }
 
 // storeDSN answers the DSN, read from where the configuration says it is.

@@ -29,6 +29,8 @@ type peer struct {
 	service pluginpb.HandlersClient
 	sdk     string
 	limits  map[string]int // class to concurrency; 0 means none
+
+	databases, options []string // what it uses of Phorge
 }
 
 // launch checks the binary, starts it and asks what it can do. When it
@@ -100,7 +102,8 @@ func (p *process) connect(ctx context.Context, client *goplugin.Client, ch *chil
 		return nil, errors.Join(ctx.Err(), fmt.Errorf("ask what it can do: %w", err))
 	}
 	r.sdk = description.GetSdkVersion()
-	if err := p.introduce(ctx, r.service, description); err != nil {
+	r.databases, r.options = description.GetApplications(), description.GetOptions()
+	if err := p.introduce(ctx, r); err != nil {
 		return nil, err
 	}
 	for _, h := range description.GetHandlers() {

@@ -152,6 +152,7 @@ func (p *process) status() Status {
 	s.Restarts = max(0, p.starts-1)
 	if p.live != nil {
 		s.PID, s.SDK, s.Running = p.live.child.pid, p.live.sdk, p.live.held()
+		s.Databases, s.Options = p.live.databases, p.live.options
 		for i, name := range classes {
 			s.Classes[i].Problem = p.live.lacks(name)
 		}

@@ -19,13 +19,13 @@ func (r siteRefused) Unwrap() error { return r.error }
 // introduce tells a process of the Phorge that it works for, when its handlers
 // want one and the manifest allows it. The connection is encrypted, and known
 // to be the process that was started; what is said on it is nowhere logged.
-func (p *process) introduce(ctx context.Context, service pluginpb.HandlersClient, d *pluginpb.Description) error {
-	if len(d.GetApplications()) == 0 {
+func (p *process) introduce(ctx context.Context, r *peer) error {
+	if len(r.databases) == 0 {
 		return nil
 	}
-	wants := "the databases of " + strings.Join(d.GetApplications(), ", ")
-	if len(d.GetOptions()) > 0 {
-		wants += " and the options " + strings.Join(d.GetOptions(), ", ")
+	wants := "the databases of " + strings.Join(r.databases, ", ")
+	if len(r.options) > 0 {
+		wants += " and the options " + strings.Join(r.options, ", ")
 	}
 	switch {
 	case !p.plugin.Phorge:
@@ -33,7 +33,7 @@ func (p *process) introduce(ctx context.Context, service pluginpb.HandlersClient
 	case p.config.Site == nil:
 		return siteRefused{fmt.Errorf("%s wants %s of Phorge, and this Gantry knows only the queue: name the Phorge by `phorge` in its configuration", p.plugin.Path, wants)}
 	}
-	site, err := p.config.Site(d.GetApplications(), d.GetOptions())
+	site, err := p.config.Site(r.databases, r.options)
 	if err != nil {
 		return siteRefused{fmt.Errorf("%s wants %s of Phorge: %w", p.plugin.Path, wants, err)}
 	}
@@ -41,7 +41,7 @@ func (p *process) introduce(ctx context.Context, service pluginpb.HandlersClient
 	for key, value := range site.Options {
 		told.Options[key] = value
 	}
-	if _, err := service.UseSite(ctx, told); err != nil {
+	if _, err := r.service.UseSite(ctx, told); err != nil {
 		return fmt.Errorf("tell it of the Phorge: %w", err)
 	}
 	return nil

@@ -18,14 +18,20 @@ const (
 
 // Status is what a person wants to know of a process.
 type Status struct {
-	Name     string    `json:"name"`
-	Path     string    `json:"path"`
-	State    State     `json:"state"`
-	Since    time.Time `json:"since"` // when it came into the state
-	PID      int       `json:"pid,omitempty"`
-	SDK      string    `json:"sdk,omitempty"` // version of the SDK it was built with
-	Running  int       `json:"running"`       // tasks that it holds now
-	Restarts int       `json:"restarts"`      // how often it was started again
+	Name  string    `json:"name"`
+	Path  string    `json:"path"`
+	State State     `json:"state"`
+	Since time.Time `json:"since"` // when it came into the state
+	PID   int       `json:"pid,omitempty"`
+	SDK   string    `json:"sdk,omitempty"` // version of the SDK it was built with
+
+	// Databases are the applications of Phorge whose databases it reaches, and
+	// Options what it reads of Phorge's configuration.
+	Databases []string `json:"databases,omitempty"`
+	Options   []string `json:"options,omitempty"`
+
+	Running  int `json:"running"`  // tasks that it holds now
+	Restarts int `json:"restarts"` // how often it was started again
 
 	// Problem is why it is not running, or why it died the last time.
 	Problem string `json:"problem,omitempty"`

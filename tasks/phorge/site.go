@@ -46,9 +46,26 @@ type Site struct {
 	// DaemonUser is phd.user, whom everything that runs PHP should run as. ""
 	// when it is not set.
 	DaemonUser string
+
+	// Options is conf/local/local.json as it is, by option. It holds passwords.
+	Options map[string]json.RawMessage
+
+	config siteConfig
+	file   string
 }
 
-// siteConfig is what matters here of conf/local/local.json. PHP takes numbers
+// Database answers a DSN of the database of an application on the master that
+// cluster.databases gives it, as PhabricatorLiskDAO connects to it to write.
+// The error says that it gives it none. The DSN holds the password.
+func (s Site) Database(application string) (string, error) {
+	cfg, err := s.config.database(application)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.file, err)
+	}
+	return cfg.FormatDSN(), nil
+}
+
+// siteConfig is what Gantry itself needs of conf/local/local.json. PHP takes numbers
 // and text for a port.
 type siteConfig struct {
 	Host      string       `json:"mysql.host"`
@@ -97,8 +114,9 @@ func ReadPhorge(dir string) (Site, error) {
 	if err != nil {
 		return Site{}, err
 	}
+	var options map[string]json.RawMessage
 	if len(content) > 0 {
-		if err := json.Unmarshal(content, &c); err != nil {
+		if err := errors.Join(json.Unmarshal(content, &c), json.Unmarshal(content, &options)); err != nil {
 			return Site{}, fmt.Errorf("read the configuration of Phorge: %s: %w", path, readable(err))
 		}
 	}
@@ -117,6 +135,7 @@ func ReadPhorge(dir string) (Site, error) {
 	return Site{
 		DSN: worker.FormatDSN(), DaemonDSN: daemon.FormatDSN(), GantryApart: gantry.Addr != worker.Addr,
 		Namespace: c.Namespace, ReadOnly: c.ReadOnly, Libraries: c.libraries(dir), BaseURI: c.BaseURI, DaemonUser: c.PhdUser,
+		Options: options, config: c, file: path,
 	}, nil
 }
 

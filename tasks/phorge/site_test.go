@@ -2,6 +2,7 @@ package phorge
 
 import (
 	"cmp"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // phorgeDir answers a directory that looks like a Phorge with these files in
@@ -147,10 +149,49 @@ func TestReadPhorgeFindsWhatElseIsToBeKnown(t *testing.T) {
 			// The parameters of the session are not what this is about.
 			site.DSN, _, _ = strings.Cut(site.DSN, "?")
 			site.DaemonDSN, _, _ = strings.Cut(site.DaemonDSN, "?")
-			if diff := gocmp.Diff(c.want, site); diff != "" {
+			if diff := gocmp.Diff(c.want, site, cmpopts.IgnoreUnexported(Site{}), cmpopts.IgnoreFields(Site{}, "Options")); diff != "" {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestASiteKnowsTheMasterOfEveryApplication(t *testing.T) {
+	site, err := ReadPhorge(phorgeDir(t, map[string]string{"local.json": `{"mysql.pass": "p", "cluster.databases": [
+{"host": "m1", "role": "master", "partition": ["default"]},
+{"host": "m2", "role": "master", "partition": ["herald", "feed"], "user": "u2", "pass": "p2"},
+{"host": "m3", "role": "master", "partition": ["repository"], "disabled": true}]}`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for application, want := range map[string]string{
+		"herald":     "u2:p2@tcp(m2:3306)/phabricator_herald",
+		"config":     "root:p@tcp(m1:3306)/phabricator_config",
+		"repository": "root:p@tcp(m1:3306)/phabricator_repository", // the one that names it is disabled
+	} {
+		dsn, err := site.Database(application)
+		if dsn, _, _ = strings.Cut(dsn, "?"); err != nil || dsn != want {
+			t.Errorf("%s is at %s, %v; want %s", application, dsn, err, want)
+		}
+	}
+	site, err = ReadPhorge(phorgeDir(t, map[string]string{"local.json": `{"cluster.databases": [
+{"host": "m1", "role": "master", "partition": ["worker", "daemon", "gantry"]}, {"host": "m2", "role": "master", "partition": ["feed"]}]}`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dsn, err := site.Database("herald"); err == nil || !strings.Contains(err.Error(), "no enabled master for the application herald") {
+		t.Errorf("an application without a master is at %q, %v", dsn, err)
+	}
+}
+
+func TestASiteHasTheOptionsOfTheFile(t *testing.T) {
+	site, err := ReadPhorge(phorgeDir(t, map[string]string{"local.json": `{"mysql.host": "db", "feed.http-hooks": ["http://x/"], "a": null}`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]json.RawMessage{"mysql.host": []byte(`"db"`), "feed.http-hooks": []byte(`["http://x/"]`), "a": []byte(`null`)}
+	if diff := gocmp.Diff(want, site.Options); diff != "" {
+		t.Error(diff)
 	}
 }
 
