@@ -23,3 +23,13 @@ func (a Array) Get(key string) any {
 	}
 	return nil
 }
+
+// Lookup answers the value of a key, and whether it is there.
+func (a Array) Lookup(key string) (value any, ok bool) {
+	for _, pair := range a {
+		if pair.Key == key {
+			return pair.Value, true
+		}
+	}
+	return nil, false
+}
