@@ -194,8 +194,8 @@ func (k *checker) answer(at path, a Answer) {
 			k.refuse(at.add("headers", name), "%q: %q is no header; its name is letters, digits and dashes, and its value one line", name, value)
 		}
 	}
-	if delay := k.written(at.add("delay")); delay != nil && (delay.Tag != "!!str" || a.Delay < 0 || a.Delay > maxDelay) {
-		k.refuse(at.add("delay"), "%s is not a duration with its unit, up to %v, as 300ms or 2s", delay.Value, maxDelay)
+	if a.Delay < 0 || a.Delay > maxDelay {
+		k.refuse(at.add("delay"), "%v is out of range; it is 0 to %v", a.Delay, maxDelay)
 	}
 	if a.Reset && a.Close {
 		k.refuse(at.add("close"), "a connection is either reset or closed; remove one of the two")

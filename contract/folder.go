@@ -175,6 +175,9 @@ func readObservation(path string) (Observation, error) {
 	if _, err := decode(path, content, &o); err != nil {
 		return Observation{}, err
 	}
+	if o.Outcome.Kind == "" {
+		return Observation{}, fmt.Errorf("%s has no outcome; `gantry contract record` writes it anew", path)
+	}
 	return o, nil
 }
 

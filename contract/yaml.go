@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -174,61 +172,6 @@ func plainError(file string, err error) error {
 	}
 	return errors.Join(problems...)
 }
-
-// encode writes YAML that a person can read in a diff: texts of several lines
-// stand as lines wherever YAML allows that exactly, other special ones quoted,
-// and bytes that are not UTF-8 as base64.
-func encode(value any) ([]byte, error) {
-	var tree yaml.Node
-	if err := tree.Encode(value); err != nil {
-		return nil, err
-	}
-	style(&tree)
-	var b bytes.Buffer
-	encoder := yaml.NewEncoder(&b)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(&tree); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), encoder.Close()
-}
-
-func style(node *yaml.Node) {
-	if node.Kind == yaml.ScalarNode && node.Tag == "!!str" {
-		switch {
-		case readsAsLines(node.Value):
-			node.Style = yaml.LiteralStyle
-		case strings.ContainsFunc(node.Value, isSpecial) || node.Value != strings.TrimSpace(node.Value):
-			node.Style = yaml.DoubleQuotedStyle
-		}
-	}
-	for _, child := range node.Content {
-		style(child)
-	}
-}
-
-// readsAsLines reports whether a text has several lines, and is what comes back
-// when they are written as such. Editors strip spaces at the end of a line, and
-// some change tabs.
-func readsAsLines(text string) bool {
-	if !strings.Contains(strings.TrimSuffix(text, "\n"), "\n") || text[0] == ' ' || text[0] == '\n' {
-		return false
-	}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		if strings.TrimRight(line, " ") != line || strings.ContainsFunc(line, isSpecial) {
-			return false
-		}
-	}
-	return true
-}
-
-// isSpecial reports what nobody sees, or could tell from something else.
-func isSpecial(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
-
-// EncodeCases writes a file of cases, as LoadFolder reads them. The worlds of
-// the cases are written whole.
-func EncodeCases(cases []Case) ([]byte, error) { return encode(casesFile{Cases: cases}) }
 
 // casesFile is a file of cases.
 type casesFile struct {
