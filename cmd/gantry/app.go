@@ -85,7 +85,7 @@ in PHP, beside or instead of the taskmaster daemons. Phorge needs no patch.
   gantry tasks list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.poolCommand(), a.keysCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
+	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.contractCommand(), a.poolCommand(), a.keysCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
 	root.Version = readVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlag)
