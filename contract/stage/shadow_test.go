@@ -45,7 +45,7 @@ func posts(s *Stage, astray func()) Shadower {
 			}
 			return nil
 		},
-	}).(Shadower)
+	})
 }
 
 func postCase(answers ...contract.Answer) contract.Case {

@@ -17,7 +17,7 @@ import (
 // Go answers the side of the handlers of a manifest, each in its process, as
 // Gantry runs them. The processes are started when options are configured, and
 // again when they are others.
-func (s *Stage) Go(manifest *host.Manifest, log zerolog.Logger) Side {
+func (s *Stage) Go(manifest *host.Manifest, log zerolog.Logger) Shadower {
 	return &binaries{stage: s, manifest: manifest, log: log}
 }
 
@@ -38,7 +38,13 @@ func (b *binaries) Configure(ctx context.Context, options map[string]any) error 
 	if err := b.Close(); err != nil {
 		return err
 	}
-	if b.host, err = host.New(host.Config{Manifest: b.manifest, Log: b.log}); err != nil {
+	b.host, err = host.New(host.Config{
+		Manifest: b.manifest, Log: b.log,
+		Site: func(applications, wanted []string) (*plugins.Site, error) {
+			return b.stage.site(applications, wanted, encoded), nil
+		},
+	})
+	if err != nil {
 		return err
 	}
 	if err := b.host.Start(ctx); err != nil {
@@ -56,6 +62,14 @@ func (b *binaries) Execute(ctx context.Context, task tasks.Task, require func(ti
 		return tasks.Outcome{Kind: tasks.Released, Reason: err.Error()}
 	}
 	return b.host.Execute(ctx, task, require)
+}
+
+// Shadow implements Shadower.
+func (b *binaries) Shadow(ctx context.Context, task tasks.Task) (tasks.Outcome, plugins.Effects, error) {
+	if err := b.await(ctx, task.Class); err != nil {
+		return tasks.Outcome{}, plugins.Effects{}, err
+	}
+	return b.host.Shadow(ctx, task)
 }
 
 // await waits until the process that takes a class runs.
@@ -91,7 +105,7 @@ func (b *binaries) Close() error {
 }
 
 // Handler answers the side of a handler in this process.
-func (s *Stage) Handler(h plugins.Handler) Side { return &handler{stage: s, handler: h} }
+func (s *Stage) Handler(h plugins.Handler) Shadower { return &handler{stage: s, handler: h} }
 
 type handler struct {
 	stage   *Stage

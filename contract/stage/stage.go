@@ -80,6 +80,9 @@ func (s *Stage) openBytes() (*sql.DB, error) {
 	if params == nil {
 		params = map[string]string{}
 	}
+	// A transaction that a side left open shows here, and not as a stage that hangs.
+	params["lock_wait_timeout"] = "30"
+	params["innodb_lock_wait_timeout"] = "30"
 	params["sql_mode"] = "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'"
 	c.Params = params
 	if err := c.Apply(mysql.Charset("binary", "")); err != nil {
