@@ -14,7 +14,7 @@ import (
 var parkedOwner = regexp.MustCompile(`^(\((?:retry|back)\)):[0-9a-z]+:([0-9a-z]+)$`)
 
 func (n *namer) owner(_ Change, value string) string {
-	if owner, ok := tasks.ParseOwner(value); ok {
+	if owner, ok := tasks.ParseOwner(value); ok && owner.String() == value {
 		if owner.Crashes > 0 {
 			return fmt.Sprintf("{{lease after %d crashes}}", owner.Crashes)
 		}
@@ -24,19 +24,21 @@ func (n *namer) owner(_ Change, value string) string {
 }
 
 // expiry knows of two moments from which the case's task is given time: its
-// lease, and the settlement of its outcome.
+// lease, and the settlement of its outcome. Other expiries keep their distance
+// from the start, under a name of its own.
 func (n *namer) expiry(row Change, value string) string {
 	epoch, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || row.Key != strconv.FormatInt(n.TaskID, 10) {
+	if err != nil || strconv.FormatInt(epoch, 10) != value || row.Key != strconv.FormatInt(n.TaskID, 10) {
 		return value
 	}
-	if wait := n.wait(); epoch-wait >= n.Settling && epoch-wait <= n.End {
-		return distance(wait)
+	wait := n.wait()
+	switch settled, leased := epoch-wait, epoch-n.Lease; {
+	case settled >= n.Settling && settled <= n.End:
+		return distance("now", wait)
+	case leased >= n.Start && leased <= n.Settling:
+		return distance("leased", n.Lease)
 	}
-	if epoch-n.Lease >= n.Start && epoch-n.Lease <= n.Settling {
-		return distance(n.Lease)
-	}
-	return value
+	return distance("start", epoch-n.Start)
 }
 
 // wait is how long the outcome makes the task wait, in seconds.
@@ -77,18 +79,18 @@ func (n *namer) epoch(found string) string {
 	away := epoch - n.Start
 	switch {
 	case epoch >= n.Start && epoch <= n.End:
-		return distance(0)
+		return distance("now", 0)
 	case n.offsets[away] || away > 0 && away <= dayLong:
-		return distance(away)
+		return distance("now", away)
 	}
 	return found
 }
 
-func distance(seconds int64) string {
+func distance(from string, seconds int64) string {
 	if seconds == 0 {
-		return "{{now}}"
+		return "{{" + from + "}}"
 	}
-	return fmt.Sprintf("{{now%+d}}", seconds)
+	return fmt.Sprintf("{{%s%+d}}", from, seconds)
 }
 
 func (n *namer) address(found string) string {

@@ -12,7 +12,10 @@ import (
 // Normalise gives what chance and the clock decided in a run common names, so
 // that observations of two runs can be compared:
 //
-//	{{now}}, {{now+300}}    moments of the run, and epochs by their distance
+//	{{now}}, {{now+300}}    moments of the run, and epochs by their distance from
+//	                        its start; in leaseExpires, from the settlement
+//	{{leased+60}}           leaseExpires of the lease itself
+//	{{start+3}}             leaseExpires that neither explains
 //	{{receiver NAME}}       addresses, and {{closed}}
 //	{{task}}, {{task#1}}    ids of the case's task and of new ones, in their order
 //	{{data}}, {{data#1}}    the same of their data
@@ -42,8 +45,9 @@ func Normalise(raw Observation, frame Frame) Observation {
 		}
 	}
 	o.mapTexts(n.text)
-	slices.SortStableFunc(o.Changes, order)
+	slices.SortStableFunc(o.Changes, orderMasked)
 	o.mapTexts(n.number)
+	slices.SortStableFunc(o.Changes, order)
 	return o
 }
 
@@ -225,9 +229,14 @@ func pieces(text string) []string {
 	return append(split, text[done:])
 }
 
-// order sorts changes by table and key, numbers as numbers. Where a random PHID
-// stands in the key, it must not decide.
+// order sorts changes by table and key, numbers as numbers.
 func order(a, b Change) int {
+	return cmp.Or(cmp.Compare(a.Table, b.Table), natural(a.Key, b.Key))
+}
+
+// orderMasked does so without what is random in new PHIDs, so that chance does
+// not decide which one is the first.
+func orderMasked(a, b Change) int {
 	return cmp.Or(
 		cmp.Compare(a.Table, b.Table),
 		natural(masked(a.Key), masked(b.Key)),
