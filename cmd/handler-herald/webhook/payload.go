@@ -1,0 +1,132 @@
+package webhook
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/phorge-gantry/gantry/plugins"
+	"github.com/phorge-gantry/gantry/plugins/fetch"
+	"github.com/phorge-gantry/gantry/plugins/phpenc"
+)
+
+const (
+	optionSilent    = "phabricator.silent"
+	optionBlacklist = "security.outbound-blacklist"
+)
+
+func isSilent(ctx context.Context, task *plugins.Task) (bool, error) {
+	var value rawOption
+	err := task.Option(ctx, optionSilent, &value)
+	return phpenc.Truth(value.decoded), err
+}
+
+// rawOption is the value of an option, as PHP reads it.
+type rawOption struct{ decoded any }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *rawOption) UnmarshalJSON(data []byte) error {
+	o.decoded = phpenc.DecodeJSON(data)
+	return nil
+}
+
+// invalidURI says that a webhook must not be called.
+type invalidURI struct{ err error }
+
+func (e *invalidURI) Error() string { return e.err.Error() }
+func (e *invalidURI) Unwrap() error { return e.err }
+
+// check answers whether a URI may be called. The error is an invalidURI if it
+// may not.
+func check(ctx context.Context, task *plugins.Task, uri string) (*fetch.Checked, error) {
+	option := rawOption{phpenc.List(defaultBlacklist)}
+	if err := task.Option(ctx, optionBlacklist, &option); err != nil {
+		return nil, err
+	}
+	blocks, err := blocksOf(option.decoded)
+	if err != nil {
+		return nil, err
+	}
+	blacklist, err := fetch.ParseBlacklist(blocks)
+	if err != nil {
+		return nil, &invalidURI{fmt.Errorf("%s: %w", optionBlacklist, err)}
+	}
+	checked, err := blacklist.Check(ctx, uri)
+	if err != nil && ctx.Err() == nil {
+		return nil, &invalidURI{err}
+	}
+	return checked, err
+}
+
+// payload answers the body of the call.
+func (r *request) payload(transactions []string) (string, error) {
+	triggers, ok := r.list("triggerPHIDs")
+	if !ok {
+		return "", fmt.Errorf("webhook request %s: its triggerPHIDs are no list", r.phid)
+	}
+	changed, triggered := []phpenc.Array{}, []phpenc.Array{}
+	for _, phid := range transactions {
+		changed = append(changed, phpenc.Array{{Key: "phid", Value: phid}})
+	}
+	for _, trigger := range triggers {
+		triggered = append(triggered, phpenc.Array{{Key: "phid", Value: trigger.Value}})
+	}
+	return phpenc.EncodeFormatted(phpenc.Array{
+		{Key: "object", Value: phpenc.Array{
+			{Key: "type", Value: typeOf(r.objectPHID)},
+			{Key: "phid", Value: r.objectPHID},
+		}},
+		{Key: "triggers", Value: phpenc.List(triggered)},
+		{Key: "action", Value: phpenc.Array{
+			{Key: "test", Value: r.flag("test")},
+			{Key: "silent", Value: r.flag("silent")},
+			{Key: "secure", Value: r.flag("secure")},
+			{Key: "epoch", Value: r.dateCreated},
+		}},
+		{Key: "transactions", Value: phpenc.List(changed)},
+	}), nil
+}
+
+// flag answers a property that is false when it is not there. Whatever it is,
+// the receiver gets it.
+func (r *request) flag(name string) any {
+	value, ok := r.properties().Lookup(name)
+	if !ok {
+		return false
+	}
+	return value
+}
+
+// list answers a property that is an empty list when it is not there.
+func (r *request) list(name string) (list phpenc.Array, ok bool) {
+	value, ok := r.properties().Lookup(name)
+	if !ok {
+		return nil, true
+	}
+	list, ok = value.(phpenc.Array)
+	return list, ok
+}
+
+// sign answers to PhabricatorHash::digestHMACSHA256.
+func sign(payload, key string) (string, error) {
+	if key == "" {
+		return "", errors.New("the webhook has no key to sign with; regenerate it in Herald")
+	}
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(payload))
+	return hex.EncodeToString(mac.Sum(nil)), nil
+}
+
+// redacted answers a URI without its login.
+func redacted(uri string) string {
+	parsed, err := url.Parse(uri)
+	if err != nil {
+		return "its URI"
+	}
+	parsed.User = nil
+	return parsed.String()
+}
