@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,7 @@ type binaries struct {
 	log      zerolog.Logger
 	options  options
 	host     *host.Host
+	never    map[string]string // classes that did not become ready, and why
 }
 
 // Configure implements Side.
@@ -50,6 +52,12 @@ func (b *binaries) Configure(ctx context.Context, options map[string]any) error 
 	if err := b.host.Start(ctx); err != nil {
 		return err
 	}
+	b.never = map[string]string{}
+	for class := range b.host.Classes() {
+		if !b.host.Ready(class) {
+			b.never[class] = b.problem(class)
+		}
+	}
 	return b.options.keep(encoded)
 }
 
@@ -72,13 +80,17 @@ func (b *binaries) Shadow(ctx context.Context, task tasks.Task) (tasks.Outcome, 
 	return b.host.Shadow(ctx, task)
 }
 
-// await waits until the process that takes a class runs.
+// await waits until the process that takes a class runs again. One that never
+// did will not.
 func (b *binaries) await(ctx context.Context, class string) error {
 	if b.host == nil {
 		return errNotConfigured
 	}
 	if _, taken := b.host.Classes()[class]; !taken {
 		return fmt.Errorf("no handler binary of the manifest takes class %s", class)
+	}
+	if problem, never := b.never[class]; never {
+		return errors.New(problem)
 	}
 	return awaitReady(ctx, func() bool { return b.host.Ready(class) }, func() string { return b.problem(class) })
 }
