@@ -220,11 +220,11 @@ func (l *locks) look(watching context.Context, conn *sql.Conn) {
 }
 
 // close ends the connection. What it held is lost.
-func (l *locks) close() error {
+func (l *locks) close() {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
 	if l.conn != nil {
 		l.drop(errSiteClosed)
 	}
-	return l.db.Close()
+	l.db.Close()
 }
