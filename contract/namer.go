@@ -13,7 +13,7 @@ import (
 
 var parkedOwner = regexp.MustCompile(`^(\((?:retry|back)\)):[0-9a-z]+:([0-9a-z]+)$`)
 
-func (n *namer) owner(_ Change, value string) string {
+func (n *namer) owner(_ cell, value string) string {
 	if owner, ok := tasks.ParseOwner(value); ok && owner.String() == value {
 		if owner.Crashes > 0 {
 			return fmt.Sprintf("{{lease after %d crashes}}", owner.Crashes)
@@ -24,41 +24,45 @@ func (n *namer) owner(_ Change, value string) string {
 }
 
 // expiry knows of two moments from which the case's task is given time: its
-// lease, and the settlement of its outcome. Other expiries keep their distance
-// from the start, under a name of its own.
-func (n *namer) expiry(row Change, value string) string {
+// lease, and the settlement of an outcome that makes it wait. Other expiries
+// keep their distance from the start, under a name of its own.
+func (n *namer) expiry(c cell, value string) string {
 	epoch, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || strconv.FormatInt(epoch, 10) != value || row.Key != strconv.FormatInt(n.TaskID, 10) {
+	if err != nil || strconv.FormatInt(epoch, 10) != value || c.row.Key != strconv.FormatInt(n.TaskID, 10) {
 		return value
 	}
-	wait := n.wait()
-	switch settled, leased := epoch-wait, epoch-n.Lease; {
-	case settled >= n.Settling && settled <= n.End:
-		return distance("now", wait)
-	case leased >= n.Start && leased <= n.Settling:
+	if wait, waits := n.wait(); waits && c.after && c.row.Kind == Changed {
+		if settled := epoch - wait; settled >= n.Settling && settled <= n.End {
+			return distance("now", wait)
+		}
+	}
+	if leased := epoch - n.Lease; leased >= n.Start && leased <= n.Settling {
 		return distance("leased", n.Lease)
 	}
 	return distance("start", epoch-n.Start)
 }
 
 // wait is how long the outcome makes the task wait, in seconds.
-func (n *namer) wait() int64 {
-	if n.outcome.Kind == tasks.Yielded {
-		return max(n.outcome.Wait, int64(tasks.MinYield.Seconds()))
+func (n *namer) wait() (seconds int64, waits bool) {
+	switch n.outcome.Kind {
+	case tasks.Yielded:
+		return max(n.outcome.Wait, int64(tasks.MinYield.Seconds())), true
+	case tasks.Retry, tasks.Crashed, tasks.Released:
+		return n.outcome.Wait, true
 	}
-	return n.outcome.Wait
+	return 0, false
 }
 
-func (n *namer) duration(row Change, value string) string {
-	if result := row.Columns["result"].After; result != nil && *result == "0" && isNumber(value) {
+func (n *namer) duration(c cell, value string) string {
+	if result := c.row.Columns["result"].After; result != nil && *result == "0" && isNumber(value) {
 		return "{{duration}}"
 	}
 	return value
 }
 
-func (n *namer) task(_ Change, id string) string { return named(n.newTasks, id) }
+func (n *namer) task(_ cell, id string) string { return named(n.newTasks, id) }
 
-func (n *namer) data(_ Change, id string) string { return named(n.newData, id) }
+func (n *namer) data(_ cell, id string) string { return named(n.newData, id) }
 
 func named(names map[string]string, id string) string {
 	if name := names[id]; name != "" {

@@ -133,15 +133,21 @@ func numbered(kind string, ids []string) map[string]string {
 	return names
 }
 
+// cell is where a value stands.
+type cell struct {
+	row   Change // as it was observed
+	after bool
+}
+
 // change names what the columns of a row, and its key, mean.
 func (n *namer) change(c *Change) {
 	row := *c
 	row.Columns = maps.Clone(c.Columns)
 	for name, values := range row.Columns {
-		c.Columns[name] = Values{n.column(row, name, values.Before), n.column(row, name, values.After)}
+		c.Columns[name] = Values{n.column(cell{row, false}, name, values.Before), n.column(cell{row, true}, name, values.After)}
 	}
 	if id, ok := volatileColumns[c.Table+".id"]; ok {
-		c.Key = id.means(n, row, c.Key)
+		c.Key = id.means(n, cell{row: row}, c.Key)
 		return
 	}
 	parts := strings.Split(c.Key, " ")
@@ -155,13 +161,13 @@ func (n *namer) change(c *Change) {
 	c.Key = strings.Join(parts, " ")
 }
 
-func (n *namer) column(row Change, name string, value *string) *string {
+func (n *namer) column(c cell, name string, value *string) *string {
 	if value == nil {
 		return nil
 	}
-	text := n.declared(row.Table+"."+name, *value)
-	if declared, ok := volatileColumns[row.Table+"."+name]; ok {
-		text = declared.means(n, row, text)
+	text := n.declared(c.row.Table+"."+name, *value)
+	if declared, ok := volatileColumns[c.row.Table+"."+name]; ok {
+		text = declared.means(n, c, text)
 	}
 	return &text
 }

@@ -22,7 +22,7 @@ var volatileTables = map[string]string{
 
 // volatileColumns are compared by what their values mean.
 var volatileColumns = map[string]struct {
-	means  func(n *namer, row Change, value string) string
+	means  func(n *namer, c cell, value string) string
 	reason string
 }{
 	"worker.worker_activetask.leaseOwner":    {(*namer).owner, "an owner is made of counters and chance; its kind and its crashes are kept"},

@@ -1,0 +1,219 @@
+package contract
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// chance is what one run of a case draws: when it runs, ports, ids, and PHIDs.
+type chance struct {
+	frame  Frame
+	phids  []string
+	owner  string
+	nextID int64 // of the first new task; its data is at nextID*2
+	agent  string
+	micros string
+}
+
+const alphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+func anyChance() *rapid.Generator[chance] {
+	phid := rapid.StringOfN(rapid.RuneFrom([]rune(alphabet)), 20, 20, -1)
+	return rapid.Custom(func(t *rapid.T) chance {
+		begin := rapid.Int64Range(1600000000, 1900000000).Draw(t, "start")
+		long := rapid.Int64Range(0, 20).Draw(t, "long")
+		ports := rapid.SliceOfNDistinct(rapid.IntRange(1024, 65535), 3, 3, rapid.ID).Draw(t, "ports")
+		id := rapid.Int64Range(1, 1e6).Draw(t, "id")
+		c := chance{
+			frame: Frame{
+				Case: symbolicCase, Start: begin, Settling: begin + rapid.Int64Range(0, long).Draw(t, "settling"), End: begin + long, Lease: 60,
+				Receivers: map[string]string{"a": fmt.Sprintf("127.0.0.1:%d", ports[0]), "b": fmt.Sprintf("127.0.0.1:%d", ports[1])},
+				Closed:    fmt.Sprintf("127.0.0.1:%d", ports[2]),
+				TaskID:    id, DataID: id + rapid.Int64Range(1, 50).Draw(t, "data"),
+			},
+			owner:  tasks.Owner{Fence: rapid.Int64Range(0, 1e9).Draw(t, "fence"), Nonce: phid.Draw(t, "nonce"), Host: "host"}.String(),
+			nextID: id + rapid.Int64Range(100, 200).Draw(t, "next"),
+			agent:  rapid.SampledFrom([]string{"cURL/7.88.1", "curl/8", "x"}).Draw(t, "agent"),
+			micros: strconv.Itoa(rapid.IntRange(0, 1e9).Draw(t, "micros")),
+		}
+		for _, end := range rapid.SliceOfNDistinct(phid, 3, 3, rapid.ID).Draw(t, "phids") {
+			c.phids = append(c.phids, "PHID-TASK-"+end)
+		}
+		return c
+	})
+}
+
+var symbolicCase = Case{
+	Name: "symbolic", Data: "PHID-USER-aaaaaaaaaaaaaaaaaaaa {{now-864000}} {{now+100000}}",
+	Volatile: []Volatile{{Column: "a.b.chance", Pattern: `\|token=(\w*)\|`, Reason: "chance"}},
+}
+
+// pieces of texts that stand for something else in each run, and some that do not.
+var pieceNames = []string{
+	"text", "0", "1791234567", "127.0.0.1:1", "PHID-USER-aaaaaaaaaaaaaaaaaaaa", "\xff\x00", "{", "\n",
+	"NOW", "END", "-864000", "+100000", "+77", "A", "B", "CLOSED", "NEW0", "NEW1", "NEW2",
+}
+
+// in answers what a piece is in one run.
+func (c chance) in(t *rapid.T, piece string) string {
+	switch piece {
+	case "NOW":
+		return at(rapid.Int64Range(c.frame.Start, c.frame.End).Draw(t, "now"))
+	case "END":
+		return at(c.frame.End)
+	case "-864000", "+100000":
+		distance, _ := strconv.ParseInt(piece, 10, 64)
+		return at(c.frame.Start + distance)
+	case "+77":
+		return at(c.frame.Start + 77)
+	case "A":
+		return c.frame.Receivers["a"]
+	case "B":
+		return c.frame.Receivers["b"]
+	case "CLOSED":
+		return c.frame.Closed
+	}
+	if n, ok := strings.CutPrefix(piece, "NEW"); ok {
+		return c.phids[n[0]-'0']
+	}
+	return piece
+}
+
+// symbolic is an observation whose texts are lists of pieces.
+type symbolic struct {
+	texts     [6][]string
+	wait      int64
+	followUps int
+}
+
+func anySymbolic() *rapid.Generator[symbolic] {
+	pieces := rapid.SliceOfN(rapid.SampledFrom(pieceNames), 0, 4)
+	return rapid.Custom(func(t *rapid.T) symbolic {
+		s := symbolic{wait: rapid.Int64Range(0, 100).Draw(t, "wait"), followUps: rapid.IntRange(0, 3).Draw(t, "followUps")}
+		for i := range s.texts {
+			s.texts[i] = pieces.Draw(t, "text")
+		}
+		return s
+	})
+}
+
+// run makes an observation of one run of it.
+func (s symbolic) run(t *rapid.T, c chance) Observation {
+	text := func(i int) string {
+		parts := []string{""}
+		for _, piece := range s.texts[i] {
+			parts = append(parts, c.in(t, piece))
+		}
+		return strings.Join(append(parts, ""), "|")
+	}
+	id, settled := at(c.frame.TaskID), rapid.Int64Range(c.frame.Settling, c.frame.End).Draw(t, "settled")
+	o := Observation{
+		Outcome: Outcome{Kind: tasks.Retry, Wait: s.wait, Reason: c.owner, FollowUps: []FollowUp{{TaskClass: "B", Data: text(0)}}},
+		Requests: []Request{{Receiver: "a", Headers: map[string]string{
+			"X": text(1), "User-Agent": "Arcanist/1.0 " + c.agent, "Host": c.frame.Receivers["a"],
+		}, Body: text(2)}},
+		Changes: []Change{
+			{Table: "a.b", Kind: Changed, Key: text(3), Columns: map[string]Values{
+				"x": {nil, new(text(4))}, "chance": {nil, new("|token=" + strings.ReplaceAll(c.micros, "-", "") + text(5))},
+			}},
+			{Table: "gantry.attempts", Kind: Added, Key: c.micros},
+			{Table: "worker.worker_activetask", Kind: Changed, Key: id, Columns: map[string]Values{
+				"leaseOwner":   {&c.owner, new(tasks.RetryOwner(int64(len(c.owner)), 0))},
+				"leaseExpires": {new(at(rapid.Int64Range(c.frame.Start, c.frame.Settling).Draw(t, "leased") + 60)), new(at(settled + s.wait))},
+			}},
+			{Table: "worker.worker_archivetask", Kind: Changed, Key: id, Columns: map[string]Values{"dataID": {new(at(c.frame.DataID)), nil}}},
+		},
+	}
+	for i := range s.followUps {
+		task, data := at(c.nextID+int64(i)), at(2*c.nextID+int64(i))
+		o.Changes = append(o.Changes,
+			Change{Table: "worker.worker_activetask", Kind: Added, Key: task, Columns: map[string]Values{"id": {nil, &task}, "dataID": {nil, &data}}},
+			Change{Table: "worker.worker_taskdata", Kind: Added, Key: data, Columns: map[string]Values{"id": {nil, &data}}})
+	}
+	return o
+}
+
+func TestNormalisedObservationsOfTwoRunsAreEqual(t *testing.T) {
+	chances, observations := anyChance(), anySymbolic()
+	rapid.Check(t, func(t *rapid.T) {
+		s, a, b := observations.Draw(t, "observation"), chances.Draw(t, "a run"), chances.Draw(t, "another")
+		first, second := Normalise(s.run(t, a), a.frame), Normalise(s.run(t, b), b.frame)
+		if found := Compare(symbolicCase, first, second); found != nil {
+			t.Errorf("two runs differ: %v", Result{Case: symbolicCase, Differences: found}.text(false))
+		}
+		for _, frame := range []Frame{a.frame, b.frame} {
+			if diff := cmp.Diff(first, Normalise(first, frame), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("what is normalised does not stay as it is: %s", diff)
+			}
+		}
+	})
+}
+
+func TestNormalisedObservationsOfDifferentRunsStayDifferent(t *testing.T) {
+	chances, observations := anyChance(), anySymbolic()
+	rapid.Check(t, func(t *rapid.T) {
+		s, a, b := observations.Draw(t, "observation"), chances.Draw(t, "a run"), chances.Draw(t, "another")
+		other := s
+		switch what := rapid.IntRange(0, len(s.texts)+1).Draw(t, "what differs"); {
+		case what == len(s.texts):
+			other.wait += rapid.Int64Range(1, 1000).Draw(t, "more")
+		case what > len(s.texts):
+			other.followUps++
+		default:
+			to := rapid.SampledFrom(pieceNames).Draw(t, "to")
+			i := rapid.IntRange(0, len(s.texts[what])).Draw(t, "place")
+			other.texts[what] = slices.Clone(s.texts[what])
+			if i < len(s.texts[what]) && rapid.Bool().Draw(t, "replaced") {
+				if meaning(s.texts[what][i]) == meaning(to) {
+					t.Skip("the same is put in its place")
+				}
+				other.texts[what][i] = to
+			} else {
+				other.texts[what] = slices.Insert(other.texts[what], i, to)
+			}
+		}
+		first, second := Normalise(s.run(t, a), a.frame), Normalise(other.run(t, b), b.frame)
+		if found := Compare(symbolicCase, first, second); found == nil {
+			t.Errorf("nothing is reported of %+v and %+v", s, other)
+		}
+	})
+}
+
+// meaning is what a piece cannot be told from: moments of the run are the same,
+// and which new PHID stands alone nobody can say.
+func meaning(piece string) string {
+	switch piece {
+	case "NOW", "END":
+		return "now"
+	case "NEW0", "NEW1", "NEW2":
+		return "new"
+	}
+	return piece
+}
+
+func TestNamesAreThoseThatAPersonReads(t *testing.T) {
+	frame, raw := rich(tasks.Succeeded)
+	content, err := encode(Normalise(raw, frame))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`data: '{"uri":"http:\/\/{{receiver hook}}\/","new":"{{PHID-XACT-TASK#1}}"}'`, "containerPHID: '{{PHID-TASK#1}}'", "delayUntil: '{{now+115}}'",
+		"objectPHID: PHID-USER-bbbbbbbbbbbbbbbbbbbb", `"epoch": {{now}}`, "User-Agent: Arcanist/1.0 {{curl}}", "Host: '{{receiver hook}}'", "{{closed}}",
+		"before: '{{now-864000}}'", "key: '{{PHID-TASK#1}} {{volatile}}'", "after: token={{volatile}}; name=abc",
+		"after: '{{leased+60}}'", "after: '{{data#1}}'", "after: '{{task#1}}'", "before: '{{task}}'", "after: '{{duration}}'", "'{{lease after 2 crashes}}'", "key: \"400\"",
+	} {
+		if !strings.Contains(string(content), want) && !strings.Contains(string(content), strings.ReplaceAll(want, "{{closed}}", "")) {
+			t.Errorf("%s is missing in\n%s", want, content)
+		}
+	}
+}
