@@ -16,11 +16,12 @@ import (
 // refused. So a task that waits for a connection holds none, and few
 // connections are enough for any number of tasks.
 //
-// What ctx ends is cut off on the server, too. The context of a task ends with
-// it; work that is done must be stored all the same, under a context that goes
-// on:
+// A call whose ctx ends is given up: its connection is closed, and the server
+// may or may not have written. The context of a task ends when Gantry cancels
+// it. The result of work that is done must be stored all the same, under a
+// context that goes on; Gantry waits five seconds for it:
 //
-//	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+//	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*time.Second)
 //	defer cancel()
 //
 // A statement names tables of this database only, and is one of SELECT, SHOW,
@@ -48,7 +49,7 @@ type Row interface {
 // "herald" for <namespace>_herald, on the master that cluster.databases gives
 // it. What hinders its use, its calls say.
 func (t *Task) DB(application string) DB {
-	return &database{attempt: t.attempt, application: application}
+	return &database{attempt: t.reach(), application: application}
 }
 
 // database is the DB of one task.
@@ -175,11 +176,11 @@ type transaction interface {
 // Transact runs do in a transaction: it is committed when do answers nil, and
 // otherwise rolled back. Only tx may be used within it.
 func (t *Task) Transact(ctx context.Context, application string, do func(tx DB) error) error {
-	d := &database{attempt: t.attempt, application: application}
-	if err := t.attempt.enter(); err != nil {
+	d := &database{attempt: t.reach(), application: application}
+	if err := d.attempt.enter(); err != nil {
 		return d.named(err)
 	}
-	defer t.attempt.leave()
+	defer d.attempt.leave()
 	tx, err := d.begin(ctx)
 	if err != nil {
 		return d.named(err)

@@ -29,7 +29,7 @@ var ErrLockLost = errors.New("a lock was lost")
 // The locks of a process share one connection, whoever tries and fails. A lock
 // is taken before a transaction begins and not within one.
 func (t *Task) Lock(ctx context.Context, name string) (unlock func(), err error) {
-	if unlock, err = t.attempt.lock(ctx, name); err != nil {
+	if unlock, err = t.reach().lock(ctx, name); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
 	return unlock, nil

@@ -24,7 +24,7 @@ const configOption = `SELECT configKey, value FROM config_entry WHERE namespace 
 // was when the process started, since PHP, too, reads it once. Options that a
 // PhabricatorConfigSiteSource sets are not seen.
 func (t *Task) Option(ctx context.Context, key string, into any) error {
-	value, set, err := t.attempt.option(ctx, key)
+	value, set, err := t.reach().option(ctx, key)
 	if err != nil {
 		return fmt.Errorf("option %s: %w", key, err)
 	}

@@ -258,8 +258,8 @@ func (a *attempt) lookAtLock(ctx context.Context, name string) error {
 // base, or http.DefaultTransport when that is nil. In a shadow run a request
 // is noted instead and answered with 200 and an empty body.
 func (t *Task) Transport(base http.RoundTripper) http.RoundTripper {
-	if t.attempt != nil && t.attempt.shadow != nil {
-		return t.attempt.shadow
+	if s := t.reach().shadow; s != nil {
+		return s
 	}
 	if base == nil {
 		base = http.DefaultTransport
