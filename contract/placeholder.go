@@ -104,24 +104,25 @@ func (c Case) mapTexts(change func(at path, text string) string) Case {
 
 func (w World) mapTexts(at path, change func(at path, text string) string) World {
 	var mapped World
-	if w.Options != nil {
+	if len(w.Options) > 0 {
 		mapped.Options = mapValue(at.add("options"), w.Options, change).(map[string]any)
 	}
 	for i, lock := range w.Locks {
 		mapped.Locks = append(mapped.Locks, change(at.add("locks", i), lock))
 	}
 	for _, table := range slices.Sorted(maps.Keys(w.Rows)) {
-		rows := make([]Row, len(w.Rows[table]))
+		var rows []Row
 		for i, row := range w.Rows[table] {
-			rows[i] = mapValue(at.add("rows", table, i), map[string]any(row), change).(map[string]any)
+			rows = append(rows, mapValue(at.add("rows", table, i), map[string]any(row), change).(map[string]any))
 		}
 		put(&mapped.Rows, table, rows)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Receivers)) {
 		receiver := w.Receivers[name]
-		receiver.Answers = slices.Clone(receiver.Answers)
-		for i := range receiver.Answers {
-			receiver.Answers[i] = receiver.Answers[i].mapTexts(at.add("receivers", name, "answers", i), change)
+		answers := receiver.Answers
+		receiver.Answers = nil
+		for i, answer := range answers {
+			receiver.Answers = append(receiver.Answers, answer.mapTexts(at.add("receivers", name, "answers", i), change))
 		}
 		put(&mapped.Receivers, name, receiver)
 	}

@@ -67,7 +67,11 @@ func (r Report) count(status string) int {
 
 // summary is the report in one line.
 func (r Report) summary() string {
-	line := fmt.Sprintf("%s: %d cases, %d equal", r.Name, len(r.Results), r.count(StatusEqual))
+	cases := "cases"
+	if len(r.Results) == 1 {
+		cases = "case"
+	}
+	line := fmt.Sprintf("%s: %d %s, %d equal", r.Name, len(r.Results), cases, r.count(StatusEqual))
 	if different := r.count(StatusDifferent); different > 0 {
 		line += fmt.Sprintf(", %d different", different)
 	}

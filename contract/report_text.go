@@ -43,7 +43,7 @@ func (r Result) text(colour bool) string {
 		fmt.Fprintln(&b, "  "+visible(r.Case.About))
 	}
 	if r.Err != nil {
-		fmt.Fprintln(&b, indented("could not run: "+visible(r.Err.Error())))
+		fmt.Fprintln(&b, "  "+strings.TrimSpace(indented("could not run: "+visible(r.Err.Error()))))
 	}
 	for _, d := range r.Differences {
 		fmt.Fprintln(&b, "  "+visible(d.Field))

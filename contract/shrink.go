@@ -49,8 +49,10 @@ type reducer struct {
 
 // try adds the case as change leaves a copy of it.
 func (r *reducer) try(change func(c *Case)) {
-	smaller := r.of.mapTexts(func(_ path, text string) string { return text })
+	same := func(_ path, text string) string { return text }
+	smaller := r.of.mapTexts(same)
 	change(&smaller)
+	smaller = smaller.mapTexts(same) // which leaves out what is empty
 	frame := Frame{Case: smaller, Receivers: map[string]string{}}
 	for name := range smaller.World.Receivers {
 		frame.Receivers[name] = name
@@ -67,6 +69,10 @@ func (r *reducer) world() {
 	}
 	for _, name := range sorted(w.Options) {
 		r.try(func(c *Case) { delete(c.World.Options, name) })
+		list, _ := w.Options[name].([]any)
+		for i := range list {
+			r.try(func(c *Case) { c.World.Options[name] = slices.Delete(c.World.Options[name].([]any), i, i+1) })
+		}
 	}
 	for i := range w.Locks {
 		r.try(func(c *Case) { c.World.Locks = slices.Delete(c.World.Locks, i, i+1) })
@@ -105,6 +111,9 @@ func (r *reducer) receiver(name string) {
 		}
 		if answer.Delay > 0 {
 			change(func(receiver *Receiver) { receiver.Answers[i].Delay = 0 })
+		}
+		if answer.Status > 0 {
+			change(func(receiver *Receiver) { receiver.Answers[i].Status = 0 })
 		}
 	}
 }
