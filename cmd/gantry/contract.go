@@ -1,6 +1,22 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/scratch"
+	"github.com/phorge-gantry/gantry/contract/stage"
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+)
 
 func (a *app) contractCommand() *cobra.Command {
 	return group(&cobra.Command{
@@ -8,6 +24,201 @@ func (a *app) contractCommand() *cobra.Command {
 		Short: "Prove that Go does with a task what PHP did",
 		Long: `Write cases of a task class, record what PHP does with them, and hold a Go handler
 against that. contract/GUIDE.md of Gantry tells the whole way.`,
-		Example: `  gantry contract new HeraldWebhookWorker --cases cases`,
-	}, a.contractNewCommand())
+		Example: `  gantry contract new HeraldWebhookWorker --cases cases
+  gantry contract record --cases cases --phorge /opt/phorge
+  gantry contract verify --cases cases --plugins plugins.yaml`,
+	}, a.contractNewCommand(), a.contractRecordCommand(), a.contractVerifyCommand(), a.contractLiveCommand())
+}
+
+// suite is what record, verify and live have in common: which cases of which
+// folder are run.
+type suite struct {
+	dir  string
+	only []string
+}
+
+func (s *suite) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&s.dir, "cases", "", "`folder` of cases")
+	flags.StringSliceVar(&s.only, "only", nil, "only cases whose names match this `pattern`, as webhook-*; can be repeated")
+	flags.Lookup("only").DefValue = ""
+}
+
+// load answers the cases that were asked for.
+func (s *suite) load() (stage.Suite, error) {
+	if s.dir == "" {
+		return stage.Suite{}, usagef("name the folder of cases with --cases")
+	}
+	folder, err := contract.LoadFolder(s.dir)
+	if err != nil {
+		return stage.Suite{}, coded{err, exitUsage}
+	}
+	u := stage.Suite{Folder: folder}
+	for _, c := range folder.Cases {
+		matches := len(s.only) == 0
+		for _, pattern := range s.only {
+			match, err := path.Match(pattern, c.Name)
+			if err != nil {
+				return u, usagef("--only %q is no pattern: %w", pattern, err)
+			}
+			matches = matches || match
+		}
+		if matches {
+			u.Cases = append(u.Cases, c)
+		}
+	}
+	if len(u.Cases) == 0 {
+		return u, usagef("no case of %s matches --only", s.dir)
+	}
+	return u, nil
+}
+
+// ground is what cases run on, and how it is taken away again.
+type ground struct {
+	stage *stage.Stage
+	php   stage.Side // nil without a Phorge
+	ends  []func() error
+}
+
+// Close ends everything, what came last first.
+func (g *ground) Close() (err error) {
+	for len(g.ends) > 0 {
+		last := len(g.ends) - 1
+		err = errors.Join(err, g.ends[last]())
+		g.ends = g.ends[:last]
+	}
+	return err
+}
+
+// private are the arguments of a server that nobody will miss: what a crash of
+// the machine takes from it, it takes from nobody.
+var private = []string{"--innodb-flush-log-at-trx-commit=0"}
+
+func (g *ground) startServer() (*scratch.MariaDB, error) {
+	server, err := scratch.Start(scratch.Options{Args: private})
+	if err != nil {
+		return nil, coded{fmt.Errorf("start a private database server: %w", err), exitUnavailable}
+	}
+	g.ends = append(g.ends, server.Stop)
+	return server, nil
+}
+
+// open opens the stage on a server.
+func (g *ground) open(ctx context.Context, dsn, namespace string, log zerolog.Logger) (err error) {
+	if g.stage, err = stage.Open(ctx, stage.Config{DSN: dsn, Namespace: namespace, Log: log}); err != nil {
+		return coded{err, exitUnavailable}
+	}
+	g.ends = append(g.ends, g.stage.Close)
+	return nil
+}
+
+const scratchNamespace = "contract"
+
+// startPhorge makes a scratch copy of a Phorge on a private server, and the stage
+// on it.
+func (a *app) startPhorge(ctx context.Context, from scratch.Checkouts, log zerolog.Logger) (g *ground, err error) {
+	if err := from.Check(); err != nil {
+		return nil, coded{err, exitUsage}
+	}
+	g = &ground{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	server, err := g.startServer()
+	if err != nil {
+		return nil, err
+	}
+	a.notef("Making a scratch copy of the Phorge with a database of its own; this takes a while.")
+	phorge, err := scratch.Install(ctx, server, scratchNamespace, from)
+	if err != nil {
+		return nil, coded{err, exitUnavailable}
+	}
+	g.ends = append(g.ends, phorge.Remove)
+	if err := g.open(ctx, server.DSN(""), scratchNamespace, log); err != nil {
+		return nil, err
+	}
+	g.php = stage.NewPHP(phorge, log)
+	g.ends = append(g.ends, g.php.Close)
+	return g, nil
+}
+
+// handlers answers the side of the handlers of a manifest.
+func (g *ground) handlers(manifest *host.Manifest, log zerolog.Logger) stage.Shadower {
+	side := g.stage.Go(manifest, log)
+	g.ends = append(g.ends, side.Close)
+	return side
+}
+
+// checkouts answers the Phorge that was named, and the Arcanist beside it.
+func checkouts(c *config, arcanist string) (scratch.Checkouts, error) {
+	if c.Phorge == "" {
+		return scratch.Checkouts{}, usagef("name the directory of a Phorge with --phorge; only a copy of its code is used")
+	}
+	if arcanist == "" {
+		arcanist = filepath.Join(c.Phorge, "..", "arcanist")
+	}
+	return scratch.Checkouts{Phorge: c.Phorge, Arcanist: arcanist}, nil
+}
+
+const aboutScratch = `The PHP runs in a scratch copy of the Phorge that --phorge names, with an
+installation of MariaDB that lives as long as this command. Of the site itself
+only the code is read: its configuration is not copied, and its database is not
+connected to.`
+
+// watchCases has a person on a terminal see how far the cases are.
+func (a *app) watchCases(u *stage.Suite) {
+	progress, total := newProgress(a.err), len(u.Cases)
+	u.Tell = func(done int, c contract.Case) {
+		progress.tell(time.Now(), func() string { return fmt.Sprintf("%d of %d cases done; now %s", done, total, c.Name) })
+	}
+}
+
+// caseLogger is a log without what tasks of cases print: many of them fail on
+// purpose.
+func (a *app) caseLogger(c *config) zerolog.Logger {
+	log := newLogger(a.err, a.environ, c)
+	if log.GetLevel() == zerolog.InfoLevel {
+		log = log.Level(zerolog.WarnLevel)
+	}
+	return log
+}
+
+// notef tells a person on a terminal why nothing happens.
+func (a *app) notef(format string, args ...any) {
+	if terminal(a.err) {
+		fmt.Fprintf(a.err, format+"\n", args...)
+	}
+}
+
+// report writes what came of the cases, and answers the error that it means.
+func (a *app) report(r contract.Report, junit string) error {
+	if junit != "" {
+		if err := writeReport(junit, r.JUnit); err != nil {
+			return err
+		}
+	}
+	write := func(w io.Writer) error { return r.Text(w, a.print.colour) }
+	if a.print.json {
+		write = r.JSON
+	}
+	if err := write(a.print.w); err != nil {
+		return err
+	}
+	if !r.OK() {
+		return coded{errors.New("not every case is as wanted"), exitFailed}
+	}
+	return nil
+}
+
+func writeReport(file string, write func(io.Writer) error) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return coded{fmt.Errorf("write the JUnit report: %w", err), exitUsage}
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write the JUnit report %s: %w", file, err)
+	}
+	return nil
 }

@@ -21,13 +21,15 @@ type Shadower interface {
 	Shadow(ctx context.Context, task tasks.Task) (tasks.Outcome, plugins.Effects, error)
 }
 
-// Shadow runs a case as a shadow run and answers what is wrong with that: what
-// it left behind or sent, and where the requests that it would have sent are
-// not those of the real run. A shadow run is answered by 200 and an empty body;
-// where the case has other answers, they may decide what comes next, and only
-// the first request is compared.
-func (s *Stage) Shadow(ctx context.Context, c contract.Case, side Shadower, real contract.Observation) ([]contract.Difference, error) {
-	var wrong []contract.Difference
+// Shadowed is what a shadow run left and noted.
+type Shadowed struct {
+	trace    contract.Observation // which should be empty
+	requests []contract.Request
+}
+
+// Shadow runs a case as a shadow run.
+func (s *Stage) Shadow(ctx context.Context, c contract.Case, side Shadower) (Shadowed, error) {
+	var run Shadowed
 	err := s.with(ctx, c, side, func(ctx context.Context, sc *scene) error {
 		task, err := sc.lease(ctx)
 		if err != nil {
@@ -51,12 +53,20 @@ func (s *Stage) Shadow(ctx context.Context, c contract.Case, side Shadower, real
 			return err
 		}
 		sc.frame.End = sc.frame.Settling
-		wrong = traceOf(contract.Normalise(trace, sc.frame))
-		recorded := contract.Observation{Requests: sc.requestsOf(effects)}
-		wrong = append(wrong, unlike(c, real.Requests, contract.Normalise(recorded, sc.frame).Requests)...)
+		run.trace = contract.Normalise(trace, sc.frame)
+		run.requests = contract.Normalise(contract.Observation{Requests: sc.requestsOf(effects)}, sc.frame).Requests
 		return nil
 	})
-	return wrong, err
+	return run, err
+}
+
+// Against answers what is wrong with the shadow run of a case: what it left
+// behind or sent, and where the requests that it noted are not those of the real
+// run. A shadow run is answered by 200 and an empty body; where the case has
+// other answers, they may decide what comes next, and only the first request is
+// compared.
+func (run Shadowed) Against(c contract.Case, real contract.Observation) []contract.Difference {
+	return append(traceOf(run.trace), unlike(c, real.Requests, run.requests)...)
 }
 
 // traceOf answers what a shadow run should not have left.

@@ -71,7 +71,7 @@ func TestHandlersOfAManifestFindTheOptionsOfEachCase(t *testing.T) {
 			t.Errorf("want %s, got %+v and %+v", c.want, changes, o.Requests)
 		}
 		pids = append(pids, side.(*binaries).host.List()[0].PID)
-		if wrong, err := s.Shadow(t.Context(), x, side, o); err != nil || len(wrong) > 0 {
+		if wrong, err := shadow(s, x, side, o); err != nil || len(wrong) > 0 {
 			t.Errorf("in shadow: %v, %v", fields(wrong), err)
 		}
 	}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/phorge-gantry/gantry/contract/scratch"
+	"github.com/phorge-gantry/gantry/contract/stage"
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) contractLiveCommand() *cobra.Command {
+	var s suite
+	var arcanist, junit string
+	var shrink bool
+	cmd := &cobra.Command{
+		Use:   "live",
+		Short: "Run both sides now, PHP and Go, and compare them",
+		Long: `Run each case in PHP and in its handler binary, and compare what came of it. Where
+a case declares that Go does something else, Go is held against what was recorded
+of that, and PHP against its own record.
+
+` + aboutScratch + `
+
+With --shrink, a case in which the two differ is made smaller for as long as they
+still do, and the smaller one is shown. That takes both sides, so verify cannot.
+
+Exit codes: 1 when a case is not as wanted, 2 when the cases, the manifest or the
+command line are wrong, 3 when MariaDB or the Phorge cannot be had.`,
+		Example: `  gantry contract live --cases cases --plugins plugins.yaml --phorge /opt/phorge --shrink`,
+		Args:    noArgs,
+	}
+	s.addFlags(cmd)
+	addFlags(cmd.Flags(), "plugins")
+	addArcanist(cmd, &arcanist)
+	cmd.Flags().StringVar(&junit, "junit", "", "`file` to write a JUnit report to")
+	cmd.Flags().BoolVar(&shrink, "shrink", false, "make cases that differ smaller")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		c, err := a.load(cmd)
+		if err != nil {
+			return err
+		}
+		u, err := s.load()
+		if err != nil {
+			return err
+		}
+		manifest, err := loadPlugins(c)
+		if err != nil {
+			return err
+		}
+		if err := takesClasses(manifest, u.Cases); err != nil {
+			return err
+		}
+		from, err := checkouts(c, arcanist)
+		if err != nil {
+			return err
+		}
+		return a.live(ctx, u, manifest, from, shrink, junit, a.caseLogger(c))
+	}
+	return cmd
+}
+
+// addArcanist gives a command the flag for an Arcanist that is somewhere else.
+func addArcanist(cmd *cobra.Command, arcanist *string) {
+	cmd.Flags().StringVar(arcanist, "arcanist", "", "`directory` of Arcanist (default the one beside the Phorge)")
+}
+
+func (a *app) live(ctx context.Context, u stage.Suite, manifest *host.Manifest, from scratch.Checkouts, shrink bool, junit string, log zerolog.Logger) error {
+	g, err := a.startPhorge(ctx, from, log)
+	if err != nil {
+		return err
+	}
+	a.watchCases(&u)
+	report, err := g.stage.Live(ctx, u, g.php, g.handlers(manifest, log), shrink)
+	if err := errors.Join(err, g.Close()); err != nil {
+		return err
+	}
+	return a.report(report, junit)
+}

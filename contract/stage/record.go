@@ -1,0 +1,123 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/phorge-gantry/gantry/contract"
+)
+
+// Recorded is what became of the golden of a case.
+type Recorded string
+
+// What becomes of a golden.
+const (
+	RecordedNew  Recorded = "new"     // there was none
+	RecordedSame Recorded = "same"    // it says so already
+	RecordedOver Recorded = "updated" // it said something else
+	RecordedNot  Recorded = "refused" // it says something else, and stays
+)
+
+// Golden is a golden that was to be recorded.
+type Golden struct {
+	Case        contract.Case
+	Side        string // PHP, or Go for what a deviation declares
+	Recorded    Recorded
+	Differences []contract.Difference // between what it says, which is wanted, and what was observed now
+	Err         error                 // there is no observation
+}
+
+// Record runs the cases on PHP, and those with a deviation on Go too, and keeps
+// the observations as goldens, and the definitions of their tables. A golden
+// that says something else is left as it is unless update is set. Each case runs
+// twice, and both runs must come to the same, or what differs by chance would be
+// recorded as if it were a promise. side may be nil when no case has a deviation.
+func (s *Stage) Record(ctx context.Context, u Suite, php, side Side, update bool) ([]Golden, error) {
+	var goldens []Golden
+	_, err := u.each(ctx, func(c contract.Case, _ *contract.Result) {
+		goldens = append(goldens, s.record(ctx, u.Folder, c, "PHP", php, update))
+		if c.Deviation != nil {
+			goldens = append(goldens, s.record(ctx, u.Folder, c, "Go", side, update))
+		}
+	})
+	if err != nil {
+		return goldens, err
+	}
+	tables, err := u.Folder.Tables()
+	if err != nil {
+		return goldens, err
+	}
+	schema, err := s.Schema(ctx, tables)
+	if err != nil {
+		return goldens, err
+	}
+	return goldens, u.Folder.SaveSchema(schema)
+}
+
+func (s *Stage) record(ctx context.Context, folder *contract.Folder, c contract.Case, name string, side Side, update bool) Golden {
+	g := Golden{Case: c, Side: name}
+	if g.Err = ctx.Err(); g.Err != nil {
+		return g
+	}
+	observed, err := s.twice(ctx, c, side)
+	if err != nil {
+		g.Err = err
+		return g
+	}
+	read, save := folder.Golden, folder.SaveGolden
+	if name == "Go" {
+		read, save = folder.GoldenOfGo, folder.SaveGoldenOfGo
+	}
+	was, err := read(c.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		g.Recorded = RecordedNew
+	case err != nil:
+		g.Err = err
+		return g
+	default:
+		if g.Differences = contract.Compare(plain(c), was, observed); len(g.Differences) == 0 {
+			g.Recorded = RecordedSame
+			return g
+		}
+		if g.Recorded = RecordedOver; !update {
+			g.Recorded = RecordedNot
+			return g
+		}
+	}
+	g.Err = save(c.Name, observed)
+	return g
+}
+
+// twice runs a case twice and answers what both runs came to.
+func (s *Stage) twice(ctx context.Context, c contract.Case, side Side) (contract.Observation, error) {
+	first, err := s.Run(ctx, c, side)
+	if err != nil {
+		return first, err
+	}
+	second, err := s.Run(ctx, c, side)
+	if err != nil {
+		return first, err
+	}
+	if differences := contract.Compare(plain(c), first, second); len(differences) > 0 {
+		return first, fmt.Errorf("case %s: two runs of it differ in %s; declare what is volatile, with the reason, or make the world say it", c.Name, fieldsOf(differences))
+	}
+	return first, nil
+}
+
+// plain is a case that is compared in everything.
+func plain(c contract.Case) contract.Case {
+	c.Declines = false
+	return c
+}
+
+func fieldsOf(differences []contract.Difference) string {
+	var fields []string
+	for _, d := range differences {
+		fields = append(fields, d.Field)
+	}
+	return strings.Join(fields, ", ")
+}

@@ -1,0 +1,121 @@
+package stage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phorge-gantry/gantry/contract"
+)
+
+// Suite is cases of a folder that are run one after the other.
+type Suite struct {
+	Folder *contract.Folder
+	Cases  []contract.Case // those of the folder, or some
+
+	// Tell is called before each case, for whoever waits. May be nil.
+	Tell func(done int, c contract.Case)
+}
+
+// each runs something for each case and answers the results in the order of the
+// cases. Cases with the same options run together, so that processes are started
+// no more often than needed.
+func (u Suite) each(ctx context.Context, do func(c contract.Case, r *contract.Result)) (contract.Report, error) {
+	report := contract.Report{Name: u.Folder.Dir, Results: make([]contract.Result, len(u.Cases))}
+	order := make([]int, len(u.Cases))
+	options := make([]string, len(u.Cases))
+	for i, c := range u.Cases {
+		encoded, err := json.Marshal(c.World.Options)
+		if err != nil {
+			return report, fmt.Errorf("case %s: options: %w", c.Name, err)
+		}
+		order[i], options[i] = i, string(encoded)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(options[a], options[b]) })
+	for done, i := range order {
+		if err := ctx.Err(); err != nil {
+			return report, err
+		}
+		if u.Tell != nil {
+			u.Tell(done, u.Cases[i])
+		}
+		r := &report.Results[i]
+		began := time.Now()
+		r.Case = u.Cases[i]
+		do(r.Case, r)
+		r.Duration = time.Since(began)
+	}
+	return report, ctx.Err()
+}
+
+// Verify holds Go against the goldens of the cases. Each case runs in shadow
+// first, which must leave no trace and note the requests that the real run then
+// sends. Tables must be there already: see Prepare.
+func (s *Stage) Verify(ctx context.Context, u Suite, side Shadower) (contract.Report, error) {
+	return u.each(ctx, func(c contract.Case, r *contract.Result) {
+		want, err := u.Folder.Want(c)
+		if err != nil {
+			r.Err = err
+			return
+		}
+		_, r.Differences, r.Err = s.observeGo(ctx, c, side, want)
+	})
+}
+
+// observeGo runs a case in shadow and then really, and answers in what that is
+// not what is wanted.
+func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, want contract.Observation) (contract.Observation, []contract.Difference, error) {
+	shadow, err := s.Shadow(ctx, c, side)
+	if err != nil {
+		return contract.Observation{}, nil, err
+	}
+	got, err := s.Run(ctx, c, side)
+	if err != nil {
+		return got, nil, err
+	}
+	return got, append(contract.Compare(c, want, got), shadow.Against(c, got)...), nil
+}
+
+// Live runs both sides now and compares them. Of a case with a deviation, Go is
+// held against what was recorded of it, and PHP against its golden. With shrink,
+// a case in which the sides differ is made smaller for as long as they do.
+func (s *Stage) Live(ctx context.Context, u Suite, php Side, side Shadower, shrink bool) (contract.Report, error) {
+	return u.each(ctx, func(c contract.Case, r *contract.Result) {
+		r.Differences, r.Err = s.bothSides(ctx, u.Folder, c, php, side)
+		if !shrink || len(r.Differences) == 0 {
+			return
+		}
+		smaller := contract.Shrink(c, func(c contract.Case) bool {
+			differences, err := s.bothSides(ctx, u.Folder, c, php, side)
+			return err == nil && len(differences) > 0
+		})
+		r.Shrunk = &smaller
+	})
+}
+
+func (s *Stage) bothSides(ctx context.Context, folder *contract.Folder, c contract.Case, php Side, side Shadower) ([]contract.Difference, error) {
+	want, err := s.Run(ctx, c, php)
+	if err != nil {
+		return nil, fmt.Errorf("PHP: %w", err)
+	}
+	if c.Deviation != nil {
+		golden, err := folder.Golden(c.Name)
+		if err != nil {
+			return nil, err
+		}
+		if differences := contract.Compare(plain(c), golden, want); len(differences) > 0 {
+			return nil, fmt.Errorf("PHP no longer does what was recorded, and the deviation was declared from: %s; record the case again", fieldsOf(differences))
+		}
+		if want, err = folder.GoldenOfGo(c.Name); err != nil {
+			return nil, err
+		}
+	}
+	_, differences, err := s.observeGo(ctx, c, side, want)
+	if err != nil {
+		return nil, fmt.Errorf("Go: %w", err)
+	}
+	return differences, nil
+}
