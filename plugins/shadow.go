@@ -1,14 +1,10 @@
 package plugins
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"sync"
 
@@ -202,45 +198,6 @@ func text(arg any) string {
 	return fmt.Sprint(value)
 }
 
-// savepoint is a transaction within the one of a shadow run.
-type savepoint struct {
-	*shadowed
-	ctx    context.Context // that ends the transaction
-	run    *shadow
-	name   string
-	writes int // noted before it
-}
-
-func (s *shadow) savepoint(ctx context.Context, application string) (transaction, error) {
-	defer s.alone()()
-	d, err := s.database(application)
-	if err != nil {
-		return nil, err
-	}
-	d.points++
-	p := &savepoint{shadowed: d, ctx: ctx, run: s, name: fmt.Sprintf("gantry%d", d.points), writes: len(s.effects.Writes)}
-	_, err = d.ExecContext(ctx, "SAVEPOINT "+p.name)
-	return p, err
-}
-
-func (p *savepoint) Commit() error {
-	if err := p.ctx.Err(); err != nil {
-		return errors.Join(err, p.Rollback())
-	}
-	defer p.run.alone()()
-	_, err := p.Exec("RELEASE SAVEPOINT " + p.name)
-	return err
-}
-
-func (p *savepoint) Rollback() error {
-	defer p.run.alone()()
-	p.run.mu.Lock()
-	p.run.effects.Writes = p.run.effects.Writes[:p.writes]
-	p.run.mu.Unlock()
-	_, err := p.Exec("ROLLBACK TO SAVEPOINT " + p.name)
-	return err
-}
-
 // lookAtLock answers ErrLocked when somebody holds a lock.
 func (a *attempt) lookAtLock(ctx context.Context, name string) error {
 	server := &database{attempt: a, application: lockApplication, internal: true}
@@ -252,43 +209,4 @@ func (a *attempt) lookAtLock(ctx context.Context, name string) error {
 		return ErrLocked
 	}
 	return nil
-}
-
-// Transport answers what a handler's HTTP client sends its requests through:
-// base, or http.DefaultTransport when that is nil. In a shadow run a request
-// is noted instead and answered with 200 and an empty body.
-func (t *Task) Transport(base http.RoundTripper) http.RoundTripper {
-	if s := t.reach().shadow; s != nil {
-		return s
-	}
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	return base
-}
-
-// RoundTrip notes a request.
-func (s *shadow) RoundTrip(request *http.Request) (*http.Response, error) {
-	if err := request.Context().Err(); err != nil {
-		return nil, err
-	}
-	sent := Sent{Method: cmp.Or(request.Method, http.MethodGet), URL: request.URL.String(), Header: request.Header.Clone()}
-	if request.Body != nil {
-		defer request.Body.Close()
-		body, err := io.ReadAll(request.Body)
-		if err != nil {
-			return nil, err
-		}
-		sent.Body = body
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.databases == nil {
-		return nil, errOver
-	}
-	s.effects.Requests = append(s.effects.Requests, sent)
-	return &http.Response{
-		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: http.NoBody, Request: request,
-	}, nil
 }
