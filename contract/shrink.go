@@ -12,29 +12,42 @@ import (
 // out tables, rows, columns, options, receivers, answers, headers, locks and
 // members of JSON, and shortens texts. What is left is smallest in that nothing
 // alone can go. The calls of differs are of the order of the parts that the case
-// has, squared at worst.
+// has, squared at worst; it ends early when differs answers false from then on.
 func Shrink(c Case, differs func(Case) bool) Case {
 	for again := true; again; {
 		again = false
-		for i := 0; ; {
-			smaller := reductions(c)
-			if i >= len(smaller) {
-				break
+		for i, all := 0, reductions(c); i < len(all); {
+			if smaller, ok := c.reduced(all[i]); ok && differs(smaller) {
+				c, all, again = smaller, reductions(smaller), true
+				continue // those before it did not help, and will hardly do so now
 			}
-			if differs(smaller[i]) {
-				c, again = smaller[i], true
-			} else {
-				i++ // what did not differ before it will hardly do now
-			}
+			i++
 		}
 	}
 	return c
 }
 
-// reductions are cases that have one thing less, the greater things first. Those
-// that LoadFolder would refuse, for a placeholder that stands for nothing any
-// more, are not among them.
-func reductions(c Case) []Case {
+// reduction takes one thing away from a case that is a copy.
+type reduction func(c *Case)
+
+// reduced answers a smaller copy of the case; ok is false for one that LoadFolder
+// would refuse, for a placeholder that stands for nothing any more.
+func (c Case) reduced(change reduction) (smaller Case, ok bool) {
+	same := func(_ path, text string) string { return text }
+	smaller = c.mapTexts(same)
+	change(&smaller)
+	smaller = smaller.mapTexts(same) // which leaves out what is empty
+	frame := Frame{Case: smaller, Receivers: map[string]string{}}
+	for name := range smaller.World.Receivers {
+		frame.Receivers[name] = name
+	}
+	_, err := frame.Expand()
+	return smaller, err == nil
+}
+
+// reductions are the ways to make a case smaller by one thing, the greater
+// things first.
+func reductions(c Case) []reduction {
 	r := &reducer{of: c}
 	r.world()
 	r.task()
@@ -44,23 +57,10 @@ func reductions(c Case) []Case {
 
 type reducer struct {
 	of    Case
-	found []Case
+	found []reduction
 }
 
-// try adds the case as change leaves a copy of it.
-func (r *reducer) try(change func(c *Case)) {
-	same := func(_ path, text string) string { return text }
-	smaller := r.of.mapTexts(same)
-	change(&smaller)
-	smaller = smaller.mapTexts(same) // which leaves out what is empty
-	frame := Frame{Case: smaller, Receivers: map[string]string{}}
-	for name := range smaller.World.Receivers {
-		frame.Receivers[name] = name
-	}
-	if _, err := frame.Expand(); err == nil {
-		r.found = append(r.found, smaller)
-	}
-}
+func (r *reducer) try(change reduction) { r.found = append(r.found, change) }
 
 func (r *reducer) world() {
 	w := r.of.World
