@@ -55,7 +55,8 @@ the values of a data key or a column, or the texts that a /pattern/ matches as a
 whole; look at the file before you show it, whenever you use that.
 
 --rows names tables in which the rows are looked for that the data refers to by
-PHID, and that those refer to, and which come along, masked. A third part names a
+PHID, and those that these refer to. They come along, masked, as they are now:
+what the task changed when it ran has to be put back by hand. A third part names a
 column by which the data refers to rows instead: feed.feed_storydata.chronologicalKey.`,
 		Example: `  gantry contract new AcmeGreetingWorker --cases cases
   gantry contract new HeraldWebhookWorker --cases cases --from-queue 5 \
@@ -153,7 +154,7 @@ func (a *app) writeCases(n newCases, file string, content []byte, count int) err
 		}{file, count})
 	}
 	a.print.linef("%s written to %s.", plural(count, "case was", "cases were"), file)
-	a.print.linef("Say in it what a task finds; then let PHP do it with `gantry contract record %s`.", n.dir)
+	a.print.linef("Say in it what a task finds; then let PHP do it with `gantry contract record --cases %s`.", n.dir)
 	return nil
 }
 

@@ -18,7 +18,7 @@ func TestANewCaseIsOneThatCanBeLoaded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "cases")
 	got := command(t, nil, "", "contract", "new", "HeraldWebhookWorker", "--cases="+dir)
 	expect(t, got, exitOK, "1 case was written to "+dir+"/herald-webhook.yaml.\n"+
-		"Say in it what a task finds; then let PHP do it with `gantry contract record "+dir+"`.\n", "")
+		"Say in it what a task finds; then let PHP do it with `gantry contract record --cases "+dir+"`.\n", "")
 	folder, err := contract.LoadFolder(dir)
 	if err != nil {
 		t.Fatal(err)

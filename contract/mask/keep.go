@@ -97,19 +97,20 @@ var (
 	// can say who it is.
 	className = regexp.MustCompile(`\A(?:Phabricator|Phorge|Almanac|Conpherence|Differential|Diffusion|Doorkeeper|Drydock|Feed|Fund|Harbormaster|Herald|Legalpad|Maniphest|Nuance|Owners|Passphrase|Paste|Phame|Phriction|Pholio|Phortune|Ponder|Project|Releeph|Slowvote)[A-Za-z0-9]*(?:Worker|Story|Transaction|TransactionType|Editor|Query|Rule|Action|Adapter|PHIDType|Source|Application|Engine|Capability|Field)\z`)
 
-	coreType = regexp.MustCompile(`\Acore:[a-z-]+\z`)
+	// Types of transactions, and keys of their metadata.
+	coreType = regexp.MustCompile(`\A(?:core[:.][a-z-]+|edge:type|attach\.implicit)\z`)
 
 	identifier = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,63}\z`)
 
 	// Names that somebody wrote into a program, by how they end.
-	codedKey = regexp.MustCompile(`\A[a-z]+(?:[A-Z][a-z]*)*(?:PHIDs?|IDs?|Epoch|Type|Mode|Class|URIs?|Key|Count|Date|State|Status|Parameters)\z`)
+	codedKey = regexp.MustCompile(`\A[a-z]+(?:[A-Z][a-z]*)*(?:PHIDs?|IDs?|Epoch|Type|Mode|Class|Code|URIs?|Key|Count|Date|State|Status|Source|Version|Parameters)\z`)
 )
 
 // keptKey reports whether a key of a JSON object is part of the program, and not
 // of the data: a user name can be a key too. The data of a task is a record, so
 // its own keys are.
 func keptKey(at place, key string) bool {
-	return words[key] || codedKey.MatchString(key) || at == "data" && identifier.MatchString(key)
+	return words[key] || coreType.MatchString(key) || codedKey.MatchString(key) || at == "data" && identifier.MatchString(key)
 }
 
 // words are values and keys that stand in Phorge's source.
@@ -123,7 +124,7 @@ git hg svn GET POST PUT HEAD DELETE
 http https ssh file utf-8 UTF-8 application/json text/plain
 low normal high unbreak wish needs-triage
 create comment edge subscribers title status priority description reassign projectcolumn space
-action actions branch body callsign class commit content context count data date depth epoch error errors fields
+action actions branch body callsign class commit content context count data date default depth epoch error errors fields
 filters flags format headers hash host id ids index isNew key keys kind limit line list map message metadata method
 mode name new newValue number object objects old oldValue options order owner parameters params parent paths phid
 phids policy properties query reason request response result results retry rules rows secure silent size source
