@@ -40,6 +40,8 @@ func main() {
 		select {}
 	case "old":
 		serveOldProtocol()
+	case "reach":
+		plugins.Serve(plugins.Handler{Class: "Do", Handle: reach, Databases: []string{"herald"}, Options: []string{"acme.list"}})
 	}
 	plugins.Serve(
 		plugins.Handler{Class: "Do", Handle: do, RequiredLease: lease},
