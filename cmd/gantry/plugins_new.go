@@ -136,8 +136,8 @@ func (a *app) printModule(m scaffold.Module, written []string) error {
 	a.print.linef("Next:")
 	a.print.linef("    cd %s", m.Dir)
 	a.print.linef("    go test ./... && go build -o %s .", filepath.Base(m.Path))
-	a.print.linef("    gantry contract new %s --cases cases      # cases, also from a real queue", m.Classes[0])
-	a.print.linef("    gantry contract record --cases cases      # what PHP does with them, where there is a Phorge")
+	a.print.linef("    gantry contract new %s --cases cases               # cases, also of real tasks", m.Classes[0])
+	a.print.linef("    gantry contract record --cases cases --phorge /path/to/phorge   # what PHP does with them")
 	a.print.linef("Then write the work in workers/, until `gantry contract verify --cases cases --plugins plugins.yaml` finds no difference.")
 	return nil
 }
