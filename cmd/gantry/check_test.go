@@ -62,7 +62,7 @@ func TestCheckAsJSONIsOneDocument(t *testing.T) {
 	}
 	for _, want := range []string{
 		`{"findings":[{"level":"problem","about":"store","message":"no store in this test"},{"level":"warning","about":"php","message":"nothing runs PHP, so classes without a plugin stay in the queue: neither phorge nor conduit is set"},{"level":"problem","about":"plugins","message":"there is no manifest and nothing runs PHP`,
-		`{"name":"slots","value":"32","origin":"default"}`,
+		`{"name":"slots","value":"64","origin":"default"}`,
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("JSON is %s\nand does not contain %s", got.out, want)

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/spf13/pflag"
+
+	"github.com/phorge-gantry/gantry/tasks/runtime"
 )
 
 // load reads a configuration from a file's content, variables and arguments.
@@ -46,12 +48,12 @@ func TestTheLastOfDefaultFileEnvironmentAndFlagWins(t *testing.T) {
 		want          int
 		origin        string
 	}{
-		{name: "nothing says anything", want: 32, origin: "default"},
+		{name: "nothing says anything", want: runtime.DefaultSlots, origin: "default"},
 		{name: "the file", file: "slots: 5", want: 5, origin: "file"},
 		{name: "the environment over the file", file: "slots: 5", environ: []string{"GANTRY_SLOTS=6"}, want: 6, origin: "environment"},
 		{name: "the flag over both", file: "slots: 5", environ: []string{"GANTRY_SLOTS=6"}, args: []string{"--slots=7"}, want: 7, origin: "command line"},
 		{name: "an empty variable is no variable", file: "slots: 5", environ: []string{"GANTRY_SLOTS="}, want: 5, origin: "file"},
-		{name: "an empty value is no value", file: "slots:", want: 32, origin: "default"},
+		{name: "an empty value is no value", file: "slots:", want: runtime.DefaultSlots, origin: "default"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := load(t, c.file, c.environ, c.args)

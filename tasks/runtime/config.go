@@ -15,7 +15,7 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultSlots        = 32
+	DefaultSlots        = 64
 	DefaultLeaseTime    = time.Minute
 	DefaultIdlePoll     = 40 * time.Millisecond
 	DefaultDrainTimeout = 30 * time.Second
