@@ -67,7 +67,7 @@ func rich(kind tasks.Kind) (Frame, Observation) {
 			{Table: "cache.cache_general", Kind: Added, Key: "1", Columns: map[string]Values{"x": {After: new("y")}}},
 			{Table: "herald.herald_webhookrequest", Kind: Changed, Key: "7", Columns: map[string]Values{
 				"status": {new("queued"), new("sent")}, "lastRequestEpoch": {new("0"), new(at(end))}, "dateModified": {new(at(start - 300)), new(at(end))},
-				"dateCreated": {new(at(start - 864000)), new(at(start - 301))}, "errorCode": {nil, new("")}, "properties": {new(`{"a":1}`), nil},
+				"dateCreated": {new(at(start - 864000)), new(at(start - 301))}, "errorCode": {nil, new("")}, "properties": {new(`{"a":"PHID-HWBR-aaaaaaaaaaaaaaaaaaaa"}`), nil},
 			}},
 			{Table: "herald.herald_token", Kind: Added, Key: "PHID-TASK-dddddddddddddddddddd secret", Columns: map[string]Values{
 				"phid": {After: new("PHID-TASK-dddddddddddddddddddd")}, "token": {After: new("secret")}, "text": {After: new("token=xyz; name=abc")}, "none": {},
