@@ -87,7 +87,7 @@ func TestALockExcludesTheOthers(t *testing.T) {
 		if holder(t, db, s, "webhook(A)") != 0 {
 			t.Error("unlocked, and the server still knows of the lock")
 		}
-		if unlock, err = task.Lock(ctx, "webhook(A)"); err != nil {
+		if _, err = task.Lock(ctx, "webhook(A)"); err != nil {
 			return err
 		}
 		if holder(t, db, s, "webhook(A)") == 0 {

@@ -69,6 +69,7 @@ func (s *Site) lockKeeper() (*locks, error) {
 		}
 		db := sql.OpenDB(connector)
 		db.SetMaxOpenConns(1)
+		db.SetConnMaxIdleTime(idleTime)
 		s.locks = &locks{db: db, turn: make(chan struct{}, 1), taken: map[string]*lock{}}
 	}
 	return s.locks, nil
@@ -125,18 +126,18 @@ func (l *locks) get(ctx context.Context, this *lock) error {
 
 // release gives a lock back. When that fails, its connection ends, and that
 // releases it too.
-func (this *lock) release() {
-	l := this.all
+func (k *lock) release() {
+	l := k.all
 	l.turn <- struct{}{} // who has it is done within lockTimeout
 	defer func() { <-l.turn }()
-	conn := this.conn
-	l.forget(this)
+	conn := k.conn
+	l.forget(k)
 	if conn != l.conn {
 		return // lost
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
-	if _, err := conn.ExecContext(ctx, "DO RELEASE_LOCK(?)", this.name); err != nil {
+	if _, err := conn.ExecContext(ctx, "DO RELEASE_LOCK(?)", k.name); err != nil {
 		l.drop(err)
 		return
 	}

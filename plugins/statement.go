@@ -107,7 +107,7 @@ func scan(query string) ([]token, error) {
 			i = end
 		case strings.HasPrefix(query[i:], "/*"):
 			if strings.HasPrefix(query[i:], "/*!") || strings.HasPrefix(query[i:], "/*M!") {
-				return nil, errors.New("a handler may not run what stands in a comment for some servers: /*!")
+				return nil, errors.New("a handler may not run what stands in a /*! comment, which only some servers read")
 			}
 			i = commentEnd(query, i, "*/")
 		case c == '#', strings.HasPrefix(query[i:], "--") && (i+2 == len(query) || query[i+2] <= ' '):
