@@ -154,7 +154,7 @@ func (s *story) loadTransactions(ctx context.Context, task *plugins.Task) (bool,
 		}
 	}
 	found, err := s.object.load(ctx, task, phid)
-	if err != nil || !found || len(phids) == 0 {
+	if err != nil || len(phids) == 0 {
 		return false, err
 	}
 	transactions, err := loadTransactions(ctx, task, phids)
@@ -165,6 +165,9 @@ func (s *story) loadTransactions(ctx context.Context, task *plugins.Task) (bool,
 		if x.object != phid {
 			return false, plugins.Decline("a transaction of the story is that of another object")
 		}
+	}
+	if !found {
+		return false, nil
 	}
 	for _, phid := range phids {
 		x, ok := transactions[phid]
