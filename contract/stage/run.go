@@ -21,6 +21,10 @@ const (
 	// runTime is far more than the longest timeout of a worker.
 	runTime = 10 * time.Minute
 
+	// longAgo is dateModified of a task that waits. Were it now, a run within one
+	// second would leave it as it is, and a longer one would not.
+	longAgo = 1
+
 	// cleanTime is what putting everything back may take.
 	cleanTime = time.Minute
 )
@@ -200,8 +204,9 @@ func (sc *scene) insertTask(ctx context.Context, tx *sql.Tx) error {
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO `+s.quoted(activeTable)+`
 (id, taskClass, leaseOwner, leaseExpires, failureCount, dataID, failureTime, priority, objectPHID, containerPHID, dateCreated, dateModified)
-VALUES (?, ?, NULL, NULL, ?, ?, NULL, ?, ?, ?, UNIX_TIMESTAMP(), UNIX_TIMESTAMP())`,
-		sc.frame.TaskID, c.TaskClass, c.Task.FailureCount, sc.frame.DataID, priority, c.Task.ObjectPHID, c.Task.ContainerPHID)
+VALUES (?, ?, NULL, NULL, ?, ?, NULL, ?, ?, ?, ?, ?)`,
+		sc.frame.TaskID, c.TaskClass, c.Task.FailureCount, sc.frame.DataID, priority, c.Task.ObjectPHID, c.Task.ContainerPHID,
+		sc.frame.Start, longAgo)
 	if err != nil {
 		return fmt.Errorf("insert the task: %w", err)
 	}

@@ -91,6 +91,14 @@ func TestTheTaskIsWhatTheCaseSays(t *testing.T) {
 	}
 }
 
+func TestAWaitingTaskIsAlwaysModified(t *testing.T) {
+	s := newStage(t)
+	o := run(t, s, acmeCase(contract.World{}), does(s, func(context.Context, *plugins.Task) error { return errors.New("no") }))
+	if len(o.Changes) != 1 || *o.Changes[0].Columns["dateModified"].After != "{{now}}" {
+		t.Errorf("changes %+v", o.Changes)
+	}
+}
+
 func TestWhatDidNotRunIsAnErrorThatSaysWhy(t *testing.T) {
 	s := newStage(t)
 	fine := func(context.Context, *plugins.Task) error { return nil }

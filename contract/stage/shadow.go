@@ -3,7 +3,6 @@ package stage
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -98,17 +97,12 @@ func difference(field, want, got string) contract.Difference {
 func (sc *scene) requestsOf(effects plugins.Effects) []contract.Request {
 	var requests []contract.Request
 	for _, sent := range effects.Requests {
-		target, err := url.Parse(sent.URL)
-		if err != nil {
-			continue // nobody can be reached by that
-		}
+		secure, host, target := split(sent.URL)
 		for name, address := range sc.frame.Receivers {
-			if target.Host != address {
+			if host != address || secure != sc.c.World.Receivers[name].TLS {
 				continue
 			}
-			r := contract.Request{
-				Receiver: name, Method: sent.Method, Target: target.RequestURI(), Body: string(sent.Body), Headers: map[string]string{},
-			}
+			r := contract.Request{Receiver: name, Method: sent.Method, Target: target, Body: string(sent.Body), Headers: map[string]string{}}
 			for header, values := range sent.Header {
 				r.Headers[header] = strings.Join(values, ", ")
 			}
@@ -116,6 +110,21 @@ func (sc *scene) requestsOf(effects plugins.Effects) []contract.Request {
 		}
 	}
 	return requests
+}
+
+// split answers the parts of a URL that the receiver of a request sees. net/url
+// would refuse what others send, and change it.
+func split(url string) (secure bool, host, target string) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, target = rest, "/"
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		host, target = rest[:end], rest[end:]
+	}
+	target, _, _ = strings.Cut(target, "#")
+	if !strings.HasPrefix(target, "/") {
+		target = "/" + target
+	}
+	return scheme == "https", host[strings.LastIndexByte(host, '@')+1:], target
 }
 
 // unlike answers how recorded requests differ from those that were sent. What a

@@ -141,3 +141,22 @@ func TestAShadowRunIsSeenToActOrToNoteSomethingElse(t *testing.T) {
 		})
 	}
 }
+
+func TestTheTargetOfAURLIsWhatIsOnTheWire(t *testing.T) {
+	for _, c := range []struct {
+		url    string
+		secure bool
+		host   string
+		target string
+	}{
+		{"http://127.0.0.1:80/a'\"<>^`{|}\\b?c=%zz#d", false, "127.0.0.1:80", "/a'\"<>^`{|}\\b?c=%zz"},
+		{"https://u:p@h:1", true, "h:1", "/"},
+		{"http://h?x", false, "h", "/?x"},
+		{"http://h#x/y", false, "h", "/"},
+	} {
+		secure, host, target := split(c.url)
+		if secure != c.secure || host != c.host || target != c.target {
+			t.Errorf("%s: %v, %q, %q", c.url, secure, host, target)
+		}
+	}
+}
