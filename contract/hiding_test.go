@@ -84,6 +84,10 @@ func rich(kind tasks.Kind) (Frame, Observation) {
 	if kind == tasks.Succeeded {
 		return frame, o
 	}
+	if kind == tasks.Failed {
+		o.Outcome.FollowUps, o.Outcome.Category, o.Changes = nil, "error", nil
+		return frame, o
+	}
 	// The task stays, and waits from its settlement on.
 	o.Outcome.FollowUps, o.Outcome.Wait, o.Outcome.Category = nil, 30, "exception"
 	o.Changes = []Change{{Table: "worker.worker_activetask", Kind: Changed, Key: "501", Columns: map[string]Values{
@@ -242,7 +246,7 @@ func others(value any) []any {
 
 func otherTexts(text string) []string {
 	texts := []string{
-		"", text + "x", "x" + text, text + " ", " " + text, text + "\n", text + "\x00", text + text,
+		"", "exception", "temporary", text + "x", "x" + text, text + " ", " " + text, text + "\n", text + "\x00", text + text,
 		strings.ToUpper(text), strings.ToLower(text), strings.TrimSpace(text) + "9", "9" + text, "0" + text, "+" + text,
 		strings.ReplaceAll(text, "8001", "8002"), strings.ReplaceAll(text, "8003", "8001"), strings.ReplaceAll(text, "127.0.0.1", "localhost"),
 		strings.ReplaceAll(text, "/", `\/`), strings.ReplaceAll(text, "  ", "\t"), strings.ReplaceAll(text, "\n", "\r\n"),
@@ -266,6 +270,7 @@ func runs() map[string]func() (Frame, Observation) {
 	return map[string]func() (Frame, Observation){
 		"succeeded": func() (Frame, Observation) { return rich(tasks.Succeeded) },
 		"retry":     func() (Frame, Observation) { return rich(tasks.Retry) },
+		"failed":    func() (Frame, Observation) { return rich(tasks.Failed) },
 	}
 }
 

@@ -133,6 +133,11 @@ func (s symbolic) run(t *rapid.T, c chance) Observation {
 			{Table: "worker.worker_archivetask", Kind: Changed, Key: id, Columns: map[string]Values{"dataID": {new(at(c.frame.DataID)), nil}}},
 		},
 	}
+	// A stage reads rows by their keys, so chance decides the order of new ones.
+	for i, phid := range c.phids {
+		o.Changes = append(o.Changes, Change{Table: "a.c", Kind: Added, Key: phid, Columns: map[string]Values{"phid": {nil, &phid}, "name": {nil, new(at(int64(i)))}}})
+	}
+	slices.SortFunc(o.Changes, func(a, b Change) int { return strings.Compare(a.Table+a.Key, b.Table+b.Key) })
 	for i := range s.followUps {
 		task, data := at(c.nextID+int64(i)), at(2*c.nextID+int64(i))
 		o.Changes = append(o.Changes,
@@ -198,6 +203,27 @@ func meaning(piece string) string {
 		return "new"
 	}
 	return piece
+}
+
+func TestWhatHasANameKeepsIt(t *testing.T) {
+	frame := Frame{
+		Case:  Case{Volatile: []Volatile{{Column: "a.b.word", Pattern: "[a-z]+", Reason: "chance"}, {Column: "a.b.all", Reason: "chance"}}},
+		Start: start, End: end, Receivers: map[string]string{"r-1791234000": "127.0.0.1:81"},
+	}
+	raw := Observation{Changes: []Change{{Table: "a.b", Kind: Changed, Key: "1", Columns: map[string]Values{
+		"word": {new("ab1cd"), new("")}, "all": {nil, new("x")}, "other": {new("127.0.0.1:81"), new("127.0.0.1:811 and 127.0.0.1:8")},
+	}}}}
+	want := Observation{Changes: []Change{{Table: "a.b", Kind: Changed, Key: "1", Columns: map[string]Values{
+		"word": {new("{{volatile}}1{{volatile}}"), new("")}, "all": {nil, new("{{volatile}}")},
+		"other": {new("{{receiver r-1791234000}}"), new("127.0.0.1:811 and 127.0.0.1:8")},
+	}}}}
+	once := Normalise(raw, frame)
+	if diff := cmp.Diff(want, once); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(once, Normalise(once, frame)); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestNamesAreThoseThatAPersonReads(t *testing.T) {
