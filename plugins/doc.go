@@ -32,10 +32,31 @@
 // cancelled, when its lease is lost and when Gantry dies; it should return
 // soon after, because its process is killed otherwise.
 //
+// # The world outside
+//
+// A handler reaches the world through its Task, so that a run can be in shadow
+// and a contract test can compare it with PHP:
+//
+//	task.DB(application)   a database of Phorge, and task.Transact in it
+//	task.Option(key)       Phorge's configuration
+//	task.Lock(name)        the locks that PHP takes too
+//	task.Transport(base)   what an HTTP client sends through
+//
+// The handler names the databases and options in its Handler, and the manifest
+// allows the binary to reach them by `phorge: true`. Gantry tells the process
+// where they are, and their password, over the connection that it has with it;
+// nothing of it is in an argument or a variable. See Site for how few
+// connections a process has.
+//
+// In a shadow run (Handler.Shadow) requests are noted and not sent, writes are
+// rolled back, and locks are not taken. What goes past the Task, a shadow run
+// cannot hold back.
+//
 // Processes that a handler starts must stay in its process group: they are
 // killed with it. One that leaves the group (setsid, setpgid, daemons) goes on
 // running after its task was given up, beside the next run of that task.
 //
 // Gantry starts the binary, with an environment that holds only what the
-// manifest passes through. A test needs no Gantry: see Handler.Execute.
+// manifest passes through. A test needs no Gantry: see Handler.Execute, and
+// Handler.ExecuteAt where a Phorge's databases are to be reached.
 package plugins
