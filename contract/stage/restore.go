@@ -21,35 +21,54 @@ func (sc *scene) restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("put the tables back: %w", err)
 	}
-	written := s.written(sc.opened, now)
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("put the tables back: %w", err)
+	}
 	var problems []error
-	for _, name := range written {
+	for _, name := range s.written(sc.opened, now) {
 		if slices.Contains(kept, name) {
 			continue
 		}
-		if err := s.putBack(ctx, name); err != nil {
+		if err := s.putBack(ctx, tx, name); err != nil {
 			problems = append(problems, fmt.Errorf("put the table %s back: %w", name, err))
 		}
 	}
+	problems = append(problems, tx.Commit())
 	if sc.tally.rows == nil {
 		return errors.Join(problems...)
 	}
 	for _, name := range s.written(sc.tally, now) {
 		// Data rows have names instead of ids in an observation.
-		if name == dataTable || slices.Contains(kept, name) {
-			continue
-		}
-		if columns, err := s.columnsOf(ctx, name); err != nil {
-			problems = append(problems, err)
-		} else if slices.ContainsFunc(columns, func(c column) bool { return c.auto }) {
-			problems = append(problems, s.resetCounter(ctx, name))
+		if name != dataTable && !slices.Contains(kept, name) {
+			problems = append(problems, s.restoreCounter(ctx, name))
 		}
 	}
 	return errors.Join(problems...)
 }
 
+const counterSQL = `SELECT AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`
+
+// restoreCounter has the ids of a table go on at sideID again. Asking first is
+// cheaper by far than writing, where the answer is not an old one: servers that
+// do not count rows keep it for a day.
+func (s *Stage) restoreCounter(ctx context.Context, name string) error {
+	columns, err := s.columnsOf(ctx, name)
+	if err != nil || !slices.ContainsFunc(columns, func(c column) bool { return c.auto }) {
+		return err
+	}
+	if s.counts {
+		var next sql.NullInt64
+		database, table, _ := strings.Cut(name, ".")
+		if err := s.db.QueryRowContext(ctx, counterSQL, s.database(database), table).Scan(&next); err != nil || next.Int64 == sideID {
+			return err
+		}
+	}
+	return s.resetCounter(ctx, name)
+}
+
 // putBack makes a table hold what it held when the stage was opened.
-func (s *Stage) putBack(ctx context.Context, name string) error {
+func (s *Stage) putBack(ctx context.Context, tx *sql.Tx, name string) error {
 	was := s.tables[name]
 	is, err := s.reread(ctx, name)
 	if err != nil {
@@ -60,10 +79,10 @@ func (s *Stage) putBack(ctx context.Context, name string) error {
 	}
 	// Two rows of a table without a key can be equal, and one of them gone.
 	if len(was.rows) == 0 || len(was.key) == 0 {
-		if _, err := s.db.ExecContext(ctx, "DELETE FROM "+s.quoted(name)); err != nil {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+s.quoted(name)); err != nil {
 			return err
 		}
-		return s.replace(ctx, name, was, was.rows)
+		return s.replace(ctx, tx, name, was, was.rows)
 	}
 	old := map[string][]sql.NullString{}
 	for _, row := range was.rows {
@@ -78,7 +97,7 @@ func (s *Stage) putBack(ctx context.Context, name string) error {
 		if there {
 			continue
 		}
-		if err := s.remove(ctx, name, is, row); err != nil {
+		if err := s.remove(ctx, tx, name, is, row); err != nil {
 			return err
 		}
 	}
@@ -86,22 +105,22 @@ func (s *Stage) putBack(ctx context.Context, name string) error {
 	for _, row := range old {
 		lost = append(lost, row)
 	}
-	return s.replace(ctx, name, was, lost)
+	return s.replace(ctx, tx, name, was, lost)
 }
 
-func (s *Stage) remove(ctx context.Context, name string, t *table, row []sql.NullString) error {
+func (s *Stage) remove(ctx context.Context, tx *sql.Tx, name string, t *table, row []sql.NullString) error {
 	var where []string
 	for _, i := range t.key {
 		where = append(where, quote(t.columns[i])+" = ?")
 	}
-	_, err := s.db.ExecContext(ctx, "DELETE FROM "+s.quoted(name)+" WHERE "+strings.Join(where, " AND "), arguments(t.keyValues(row))...)
+	_, err := tx.ExecContext(ctx, "DELETE FROM "+s.quoted(name)+" WHERE "+strings.Join(where, " AND "), arguments(t.keyValues(row))...)
 	return err
 }
 
 // replaceRows bounds one statement.
 const replaceRows = 100
 
-func (s *Stage) replace(ctx context.Context, name string, t *table, rows [][]sql.NullString) error {
+func (s *Stage) replace(ctx context.Context, tx *sql.Tx, name string, t *table, rows [][]sql.NullString) error {
 	one := "(" + strings.TrimSuffix(strings.Repeat("?,", len(t.columns)), ",") + ")"
 	for part := range slices.Chunk(rows, replaceRows) {
 		var values []any
@@ -109,7 +128,7 @@ func (s *Stage) replace(ctx context.Context, name string, t *table, rows [][]sql
 			values = append(values, arguments(row)...)
 		}
 		all := strings.TrimSuffix(strings.Repeat(one+",", len(part)), ",")
-		if _, err := s.db.ExecContext(ctx, "REPLACE INTO "+s.quoted(name)+" VALUES "+all, values...); err != nil {
+		if _, err := tx.ExecContext(ctx, "REPLACE INTO "+s.quoted(name)+" VALUES "+all, values...); err != nil {
 			return err
 		}
 	}
