@@ -33,16 +33,18 @@ type bench struct {
 	progress io.Writer
 	wanted   map[string]bool
 
-	dir     string // built programs, manifest
-	server  *scratch.MariaDB
-	phorge  *harness.Phorge // nil when there is none
-	web     *harness.Web    // before phorge
-	key     harness.Key     // of worker.execute
-	phids   []string        // to index
-	queue   *queue          // of Gantry and the floor
-	stock   *queue          // of phorge
-	deep    *queue          // with the backlog and the archive
-	cleanup []func() error
+	dir      string // built programs, manifest
+	server   *scratch.MariaDB
+	phorge   *harness.Phorge   // nil when there is none
+	web      *harness.Web      // before phorge
+	key      harness.Key       // of worker.execute
+	phids    []string          // to index
+	receiver *harness.Receiver // of webhooks
+	hooks    *harness.Webhooks
+	queue    *queue // of Gantry and the floor
+	stock    *queue // of phorge
+	deep     *queue // with the backlog and the archive
+	cleanup  []func() error
 }
 
 // measurement measures some rows once.
@@ -102,11 +104,13 @@ func (b *bench) open(dsn string) (*queue, error) {
 // build builds the programs that are measured as processes of their own.
 func (b *bench) build() error {
 	const module = "github.com/phorge-gantry/gantry/"
-	cmd := exec.Command("go", "build", "-o", b.dir+"/", module+"cmd/gantry", module+"cmd/handler-testworker")
+	cmd := exec.Command("go", "build", "-o", b.dir+"/", module+"cmd/gantry", module+"cmd/handler-testworker", module+"cmd/handler-herald")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
-	return b.writeManifest()
+	return errors.Join(
+		b.writeManifest("plugins.yaml", "handler-testworker", class, ""),
+		b.writeManifest("herald.yaml", "handler-herald", harness.WebhookWorker, "    phorge: true\n"))
 }
 
 // measure makes two series of alternations: rates and latencies, and then what
@@ -126,6 +130,8 @@ func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
 		{[]string{"drain_pool_4"}, b.drainPool(4)},
 		{[]string{"search_stock"}, b.searchStock},
 		{[]string{"search_pool"}, b.searchPool},
+		{[]string{"webhook_pool_4"}, b.webhooksPool(4)},
+		{[]string{"webhook_go"}, b.webhooksGo},
 		{[]string{"ping_1"}, b.ping(1)},
 		{[]string{"conduit_1"}, b.drainConduit("conduit_1", 1, 1, b.single)},
 		{[]string{"ping_4"}, b.ping(4)},

@@ -181,10 +181,11 @@ func (b *bench) memoryOfRun(ctx context.Context) (err error) {
 	return err
 }
 
-// writeManifest makes a manifest for handler-testworker.
-func (b *bench) writeManifest() error {
-	path := b.program("plugins.yaml")
-	text := "plugins:\n  - path: handler-testworker\n    classes:\n      " + class + ": {}\n"
+// writeManifest makes a manifest for a handler binary. The options are further
+// lines of its entry.
+func (b *bench) writeManifest(file, handler, class, options string) error {
+	path := b.program(file)
+	text := "plugins:\n  - path: " + handler + "\n" + options + "    classes:\n      " + class + ": {}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err
 	}

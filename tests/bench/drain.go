@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
@@ -67,7 +68,7 @@ func (b *bench) drainInProcess(ctx context.Context) error {
 }
 
 func (b *bench) drainPlugin(ctx context.Context) error {
-	h, err := b.startHost(ctx)
+	h, err := b.startHost(ctx, "plugins.yaml", class, nil)
 	if err != nil {
 		return err
 	}
@@ -78,13 +79,16 @@ func (b *bench) drainPlugin(ctx context.Context) error {
 	return errors.Join(err, h.Close())
 }
 
-// startHost starts handler-testworker as gantry run does.
-func (b *bench) startHost(ctx context.Context) (*host.Host, error) {
-	manifest, err := host.LoadManifest(b.program("plugins.yaml"))
+// siteOf answers what handlers are told of a Phorge.
+type siteOf = func(applications, options []string) (*plugins.Site, error)
+
+// startHost starts the binary of a manifest as gantry run does.
+func (b *bench) startHost(ctx context.Context, file, class string, site siteOf) (*host.Host, error) {
+	manifest, err := host.LoadManifest(b.program(file))
 	if err != nil {
 		return nil, err
 	}
-	h, err := host.New(host.Config{Manifest: manifest, Log: zerolog.Nop()})
+	h, err := host.New(host.Config{Manifest: manifest, Site: site, Log: zerolog.Nop()})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +96,7 @@ func (b *bench) startHost(ctx context.Context) (*host.Host, error) {
 		return nil, errors.Join(err, h.Close())
 	}
 	if !h.Ready(class) {
-		return nil, errors.Join(fmt.Errorf("handler-testworker did not start: %+v", h.List()), h.Close())
+		return nil, errors.Join(fmt.Errorf("what handles %s did not start: %+v", class, h.List()), h.Close())
 	}
 	return h, nil
 }

@@ -43,6 +43,9 @@ func (b *bench) preparePHP(ctx context.Context) error {
 		return err
 	}
 	b.phids = strings.Fields(out)
+	if err := b.prepareWebhooks(ctx); err != nil {
+		return err
+	}
 	return b.pings(ctx, 10*lines) // compiles Phorge in every child
 }
 

@@ -34,7 +34,7 @@ type target struct {
 }
 
 // compared are the columns of ratios.
-var compared = []string{"floor", "stock", "shallow", "ping", "single", "early"}
+var compared = []string{"floor", "stock", "pool", "shallow", "ping", "single", "early"}
 
 var (
 	floors = []string{"drain_floor_1", "drain_floor_2", "drain_floor_4"}
@@ -63,6 +63,9 @@ func newTable() *table {
 		{name: "search_stock", phorge: true, unit: "tasks/s", says: "PhabricatorSearchWorker, forced, on Maniphest tasks: 1 taskmaster"},
 		{name: "search_pool", phorge: true, unit: "tasks/s", says: "the same, pool of 1 PHP process",
 			ratios: map[string][]string{"stock": {"search_stock"}}},
+		{name: "webhook_pool_4", phorge: true, unit: "tasks/s", says: "HeraldWebhookWorker, 200 ms a call: pool of 4 PHP processes"},
+		{name: "webhook_go", phorge: true, unit: "tasks/s", says: "the same, handler-herald, in as many slots as gantry run has",
+			ratios: map[string][]string{"pool": {"webhook_pool_4"}}, targets: []target{{of: "pool", least: 10}}},
 		{name: "pool_memory_early", phorge: true, unit: "MB", says: "a PHP process of the pool after 1,000 tasks"},
 		{name: "pool_memory_late", phorge: true, unit: "MB", says: "the same after 20,000",
 			ratios: map[string][]string{"early": {"pool_memory_early"}}, targets: []target{{of: "early", most: 1.05}}},
@@ -233,6 +236,7 @@ type result struct {
 	Samples      []float64 `json:"samples"`
 	RatioFloor   *float64  `json:"ratio_floor"`
 	RatioStock   *float64  `json:"ratio_stock"`
+	RatioPool    *float64  `json:"ratio_pool,omitempty"`
 	RatioShallow *float64  `json:"ratio_shallow,omitempty"`
 	RatioPing    *float64  `json:"ratio_ping,omitempty"`
 	RatioSingle  *float64  `json:"ratio_single,omitempty"`
@@ -253,7 +257,7 @@ func (t *table) results() map[string]result {
 			Min: slices.Min(r.samples), Max: slices.Max(r.samples), Samples: r.samples,
 		}
 		for of, into := range map[string]**float64{
-			"floor": &o.RatioFloor, "stock": &o.RatioStock, "shallow": &o.RatioShallow,
+			"floor": &o.RatioFloor, "stock": &o.RatioStock, "pool": &o.RatioPool, "shallow": &o.RatioShallow,
 			"ping": &o.RatioPing, "single": &o.RatioSingle, "early": &o.RatioEarly,
 		} {
 			if value, known := t.figure(r, of); known {

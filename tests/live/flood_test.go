@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -20,7 +19,8 @@ func TestTheGantryBinaryDrainsBinWorkerFlood(t *testing.T) {
 	const enough = 500
 	p := harness.Live(t)
 	q := openQueue(t, p)
-	run := startBinary(t, p)
+	gantry, args := pinned(t, p, "handler-testworker", "    classes:\n      PhabricatorTestWorker: {}\n")
+	run := startGantryRun(t, gantry, args...)
 
 	flooding, dam := context.WithCancel(t.Context())
 	defer dam()
@@ -37,10 +37,7 @@ func TestTheGantryBinaryDrainsBinWorkerFlood(t *testing.T) {
 		t.Fatalf("bin/worker flood ended by itself: %v", err)
 	}
 	q.drained(t)
-	if err := run.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Wait(); err != nil {
+	if err := run.stop(); err != nil {
 		t.Errorf("gantry run ended with %v", err)
 	}
 	owners := q.owners(t)
@@ -52,17 +49,17 @@ func TestTheGantryBinaryDrainsBinWorkerFlood(t *testing.T) {
 	t.Logf("%d tasks of bin/worker flood drained by a handler binary", len(owners))
 }
 
-// startBinary starts `gantry run` on the Phorge, as an administrator would, with
-// handler-testworker for PhabricatorTestWorker.
-func startBinary(t *testing.T, p *harness.Phorge) *exec.Cmd {
+// pinned makes a manifest for a handler binary, as an administrator would, and
+// answers gantry and what it is to be told of the Phorge and the manifest. The
+// entry is what the manifest says of the binary.
+func pinned(t *testing.T, p *harness.Phorge, handler, entry string) (gantry string, args []string) {
 	t.Helper()
-	dir := buildBinaries(t)
+	dir := buildBinaries(t, handler)
 	manifest := filepath.Join(dir, "plugins.yaml")
-	const text = "plugins:\n  - path: handler-testworker\n    classes:\n      PhabricatorTestWorker: {}\n"
-	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(manifest, []byte("plugins:\n  - path: "+handler+"\n"+entry), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gantry := filepath.Join(dir, "gantry")
+	gantry = filepath.Join(dir, "gantry")
 	for _, command := range [][]string{
 		{gantry, "plugins", "pin", "--plugins", manifest},
 		{gantry, "config", "check", "--phorge", p.Root(), "--plugins", manifest},
@@ -71,26 +68,35 @@ func startBinary(t *testing.T, p *harness.Phorge) *exec.Cmd {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}
-	return startGantryRun(t, gantry, "--phorge", p.Root(), "--plugins", manifest)
+	return gantry, []string{"--phorge", p.Root(), "--plugins", manifest}
 }
 
-// buildBinaries answers a directory with gantry and handler-testworker.
-func buildBinaries(t *testing.T) string {
+// buildBinaries answers a directory with gantry and handler binaries.
+func buildBinaries(t *testing.T, handlers ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", dir, module+"cmd/gantry", module+"cmd/handler-testworker")
+	command := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", module+"cmd/gantry")
+	for _, handler := range handlers {
+		command.Args = append(command.Args, module+"cmd/"+handler)
+	}
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
 	return dir
 }
 
-// startGantryRun starts `gantry run`, which is killed when the test ends.
-func startGantryRun(t *testing.T, gantry string, args ...string) *exec.Cmd {
+// gantryRun is a process of `gantry run`.
+type gantryRun struct {
+	*exec.Cmd
+	log *harness.Buffer
+}
+
+// startGantryRun starts one, which is killed when the test ends.
+func startGantryRun(t *testing.T, gantry string, args ...string) gantryRun {
 	t.Helper()
-	var log bytes.Buffer
+	log := &harness.Buffer{}
 	run := exec.Command(gantry, append([]string{"run"}, args...)...)
-	run.Stderr = &log
+	run.Stderr = log
 	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
@@ -101,8 +107,13 @@ func startGantryRun(t *testing.T, gantry string, args ...string) *exec.Cmd {
 			_ = run.Wait()
 		}
 		if t.Failed() {
-			t.Logf("what gantry logged:\n%s", &log)
+			t.Logf("what gantry logged:\n%s", log)
 		}
 	})
-	return run
+	return gantryRun{run, log}
+}
+
+// stop lets it end what it does, and answers how it ended.
+func (r gantryRun) stop() error {
+	return errors.Join(r.Process.Signal(syscall.SIGTERM), r.Wait())
 }

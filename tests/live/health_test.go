@@ -4,7 +4,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/phorge-gantry/gantry/tests/harness"
@@ -45,10 +44,7 @@ func TestPhorgeKnowsWhetherItsQueueIsDrained(t *testing.T) {
 		t.Error("the console does not list Gantry among the daemons")
 	}
 
-	if err := run.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Wait(); err != nil {
+	if err := run.stop(); err != nil {
 		t.Errorf("gantry run ended with %v", err)
 	}
 	if !strings.Contains(g.issuesPage(t, session), notRunning) {

@@ -84,6 +84,29 @@ func (q queue) exec(t *testing.T, statement string, args ...any) {
 	}
 }
 
+// status answers a status variable of the server.
+func (q queue) status(t *testing.T, name string) int {
+	t.Helper()
+	return q.count(t, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = ?", name)
+}
+
+// lock locks rows, until release is called.
+func (q queue) lock(t *testing.T, statement string) (release func()) {
+	t.Helper()
+	tx, err := q.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // owners answers the leaseOwner of every archived task, and fails on a task
 // that did not succeed.
 func (q queue) owners(t *testing.T) map[int64]string {
