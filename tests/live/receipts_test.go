@@ -190,6 +190,48 @@ func TestAnOutcomeOutlivesTheConnectionOfItsReceipt(t *testing.T) {
 	}
 }
 
+// TestAConnectionThatEndsInTheMiddleOfATripIsMadeAgain ends the connection while
+// a claim waits for a row, after other statements of the same trip have
+// answered. PHP takes that for answers that were not fetched.
+func TestAConnectionThatEndsInTheMiddleOfATripIsMadeAgain(t *testing.T) {
+	g := newGround(t)
+	g.allowDying(t)
+	q := openQueue(t, g.Phorge)
+	batch := []leased{g.leaseOf(t, dyingWorker, map[string]any{"duration": 1}), g.lease(t, nil)}
+	row, err := q.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer row.Rollback()
+	if _, err := row.ExecContext(t.Context(), "SELECT id FROM worker_activetask WHERE id = ? FOR UPDATE", batch[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	call, answered := g.newCall(t, batch...), make(chan answer, 1)
+	go func() {
+		got, _ := g.send(t.Context(), call)
+		answered <- got
+	}()
+	g.runs(t, batch[0])
+	const waits = "FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO `live_gantry`.`receipts`%'"
+	harness.Eventually(t, "the second claim waits for the row", func() bool { return q.count(t, "SELECT COUNT(*) "+waits) > 0 })
+	q.exec(t, "KILL ?", q.count(t, "SELECT ID "+waits))
+	if err := row.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"done", "done"}
+	if got := <-answered; !slices.Equal(got.states(), want) {
+		t.Errorf("answered %s, want %q", got.text, want)
+	}
+	if got := g.lookup(t, batch...); !slices.Equal(got, want) {
+		t.Errorf("the receipts say %q, want %q", got, want)
+	}
+	for _, task := range batch {
+		if n := g.ran(t, task.ID); n != 1 {
+			t.Errorf("task %d ran %d times", task.ID, n)
+		}
+	}
+}
+
 // TestReceiptsAndNoncesGoWhenTheyHaveDoneTheirDuty calls until the garbage is
 // collected, which one call in 64 does.
 func TestReceiptsAndNoncesGoWhenTheyHaveDoneTheirDuty(t *testing.T) {

@@ -157,7 +157,7 @@ final class GantryDatabase extends Phobject {
     foreach ($queries as $key => $query) {
       $raw[$key] = $query->getUnmaskedString();
     }
-    $results = $conn->executeRawQueries($raw);
+    $results = $this->executeRawQueries($conn, $raw);
 
     foreach ($results as $result) {
       if ($result instanceof AphrontConnectionLostQueryException) {
@@ -168,6 +168,22 @@ final class GantryDatabase extends Phobject {
       }
     }
     return $results;
+  }
+
+  /**
+   * A connection that is lost after the first results leaves the client waiting
+   * for more, which Phorge takes for a mistake in the queries.
+   */
+  private function executeRawQueries($conn, array $raw) {
+    try {
+      return $conn->executeRawQueries($raw);
+    } catch (AphrontQueryException $ex) {
+      throw $ex;
+    } catch (Exception $ex) {
+      return array(
+        new AphrontConnectionLostQueryException($ex->getMessage()),
+      );
+    }
   }
 
   /**
