@@ -31,6 +31,7 @@ func Normalise(raw Observation, frame Frame) Observation {
 	n.distances()
 	o := raw.clone()
 	o.Outcome.Category = category(o.Outcome.Kind, o.Outcome.Category)
+	o.Outcome.Reason = installed.ReplaceAllString(o.Outcome.Reason, "$1$2")
 	o.Changes = slices.DeleteFunc(o.Changes, func(c Change) bool { return isVolatile(c.Table) })
 	n.outcome = o.Outcome
 	n.newIDs(o.Changes)

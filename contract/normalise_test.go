@@ -226,6 +226,14 @@ func TestWhatHasANameKeepsIt(t *testing.T) {
 	}
 }
 
+func TestAReasonDoesNotSayWhereAPhorgeLies(t *testing.T) {
+	raw := Observation{Outcome: Outcome{Kind: tasks.Retry, Reason: "TypeError: idx(): called in /tmp/phorge-12/phorge/src/a/B.php on line 10, '/srv/arcanist/src/C.php:1', http://phorge/x"}}
+	want := "TypeError: idx(): called in phorge/src/a/B.php on line 10, 'arcanist/src/C.php:1', http://phorge/x"
+	if got := Normalise(raw, Frame{}).Outcome.Reason; got != want {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestNamesAreThoseThatAPersonReads(t *testing.T) {
 	frame, raw := rich(tasks.Succeeded)
 	content, err := encode(Normalise(raw, frame))

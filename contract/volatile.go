@@ -74,6 +74,10 @@ func category(kind tasks.Kind, category string) string {
 	return category
 }
 
+// installed is where a Phorge lies, in the message of a PHP Error. A reason is
+// not compared, but is recorded, and says nothing of the machine.
+var installed = regexp.MustCompile(`(^|[\s"'(])/[^\s"':]*/((?:phorge|arcanist)/)`)
+
 // agent keeps what PHP's HTTPSFuture says of itself.
 func agent(value string) string {
 	if behind, ok := strings.CutPrefix(value, "Arcanist/1.0 "); ok && behind != "" {

@@ -1,0 +1,62 @@
+package contract
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// ofAMachine is what a golden must not say: where somebody keeps a Phorge.
+var ofAMachine = regexp.MustCompile(`/(?:tmp|opt|root|home|usr|work)/`)
+
+// TestTheGoldensOfThisRepositoryAreAsTheyAreRecorded: nobody wrote in them by
+// hand, none is left of a case that is gone, and recording again leaves no
+// traces of another machine.
+func TestTheGoldensOfThisRepositoryAreAsTheyAreRecorded(t *testing.T) {
+	dirs, err := filepath.Glob("cases/*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("there are no folders of cases: %v", err)
+	}
+	for _, dir := range dirs {
+		f, err := LoadFolder(dir)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		stale, err := f.Stale()
+		if err != nil || len(stale) > 0 {
+			t.Errorf("no case has these goldens: %q, %v; remove them", stale, err)
+		}
+		err = filepath.WalkDir(filepath.Join(dir, "golden"), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || slices.Contains(stale, path) {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			o, err := readObservation(path)
+			if err != nil {
+				return err
+			}
+			again, err := encode(o)
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(content, again) {
+				t.Errorf("%s is not as it would be recorded", path)
+			}
+			if found := ofAMachine.Find(content); found != nil {
+				t.Errorf("%s says %q, which is of one machine", path, found)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("read the goldens of %s: %v", dir, err)
+		}
+	}
+}
