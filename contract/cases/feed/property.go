@@ -171,5 +171,8 @@ func story(t *rapid.T, transactions []string) contract.Row {
 		members = append(members, quoted(text(t, "key"))+":"+anyJSON(t, 3))
 	}
 	row["storyData"] = "{" + strings.Join(rapid.Permutation(members).Draw(t, "members"), ",") + "}"
+	if chance(t, "odd story", 6) {
+		row["storyData"] = pick(t, "storyData", "null", "[]", "7", "{")
+	}
 	return row
 }
