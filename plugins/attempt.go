@@ -17,6 +17,8 @@ type attempt struct {
 
 	mu          sync.Mutex
 	over        bool
+	life        context.Context // ends with the task; nil until something needs it
+	stop        context.CancelFunc
 	transacting bool
 	rows        []openRows
 	locks       map[*lock]func() // how to unlock them
@@ -29,6 +31,26 @@ func (t *Task) reach() *attempt {
 		return &attempt{}
 	}
 	return t.attempt
+}
+
+// during answers a context for a call to a database: it ends with the given one
+// or with the task, whatever the handler passed and wherever it calls from.
+func (a *attempt) during(ctx context.Context) (context.Context, context.CancelFunc) {
+	a.mu.Lock()
+	if a.life == nil {
+		a.life, a.stop = context.WithCancel(context.Background())
+		if a.over {
+			a.stop()
+		}
+	}
+	life := a.life
+	a.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	detach := context.AfterFunc(life, cancel)
+	return ctx, func() {
+		detach()
+		cancel()
+	}
 }
 
 // openRows are rows that a handler may not have closed yet.
@@ -45,6 +67,7 @@ func (r openRows) closed() bool {
 var (
 	errOver = errors.New("the task has ended; what it started must not go on without it")
 	errRows = errors.New("the rows of an earlier query are still open; read them to the end or close them first")
+	errNoTx = errors.New("the transaction has ended")
 	errInTx = errors.New("a transaction is open; use the tx that Transact gives, and nothing else until it ends")
 )
 
@@ -70,6 +93,8 @@ func (a *attempt) busy(inTransaction bool) error {
 		return errNoSite
 	case a.transacting && !inTransaction:
 		return errInTx
+	case !a.transacting && inTransaction:
+		return errNoTx
 	case len(a.rows) > 0:
 		return errRows
 	}
@@ -109,6 +134,9 @@ func (a *attempt) leave() {
 func (a *attempt) end() {
 	a.mu.Lock()
 	a.over = true
+	if a.stop != nil {
+		a.stop()
+	}
 	held := a.locks
 	a.locks = nil
 	a.mu.Unlock()

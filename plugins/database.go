@@ -65,6 +65,8 @@ func (d *database) Exec(ctx context.Context, query string, args ...any) (result 
 		if err := d.attempt.shadow.mayWrite(ctx, d.application, s); err != nil {
 			return err
 		}
+		ctx, cancel := d.attempt.during(ctx)
+		defer cancel()
 		if result, err = on.ExecContext(ctx, query, args...); err != nil {
 			return err
 		}
@@ -75,7 +77,7 @@ func (d *database) Exec(ctx context.Context, query string, args ...any) (result 
 
 func (d *database) Query(ctx context.Context, query string, args ...any) (rows *sql.Rows, err error) {
 	err = d.run(ctx, query, reading, func(on querier, _ statement) error {
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancel := d.attempt.during(ctx)
 		if rows, err = on.QueryContext(ctx, query, args...); err != nil {
 			cancel()
 			return err
@@ -181,6 +183,8 @@ func (t *Task) Transact(ctx context.Context, application string, do func(tx DB) 
 		return d.named(err)
 	}
 	defer d.attempt.leave()
+	ctx, cancel := d.attempt.during(ctx)
+	defer cancel()
 	tx, err := d.begin(ctx)
 	if err != nil {
 		return d.named(err)

@@ -382,3 +382,66 @@ func TestOptionsAreReadAsPhorgeReadsThem(t *testing.T) {
 		return nil
 	})
 }
+
+// TestB27ConnectionsThatTheServerClosedCostNoAttempt lets the server close what
+// was idle for a second.
+func TestB27ConnectionsThatTheServerClosedCostNoAttempt(t *testing.T) {
+	s, db := site(t)
+	for application, dsn := range s.DSNs {
+		separator := "?"
+		if strings.Contains(dsn, "?") {
+			separator = "&"
+		}
+		s.DSNs[application] = dsn + separator + "wait_timeout=1"
+	}
+	for range 2 {
+		var burst sync.WaitGroup
+		for range 2 * plugins.MaxConnections {
+			burst.Go(func() {
+				at(t, s, func(ctx context.Context, task *plugins.Task) error {
+					unlock, err := task.Lock(ctx, fmt.Sprintf("webhook(%p)", task))
+					if err != nil {
+						return err
+					}
+					defer unlock()
+					return task.DB("herald").QueryRow(ctx, "SELECT ?", 1).Scan(new(int))
+				})
+			})
+		}
+		burst.Wait()
+		harness.Eventually(t, "the server closes them", func() bool { return connections(t, db, s) == 0 })
+	}
+}
+
+func TestAGoroutineThatIsLeftBehindHoldsNothing(t *testing.T) {
+	s, db := site(t)
+	blocker, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blocker.Rollback()
+	if _, err := blocker.Exec("UPDATE " + s.Namespace + "_herald.hook SET name = 'x'"); err != nil {
+		t.Fatal(err)
+	}
+	left := make(chan error, 2)
+	run := func(ctx context.Context, task *plugins.Task) error {
+		waits := make(chan struct{})
+		go func() {
+			left <- task.Transact(context.WithoutCancel(ctx), "herald", func(tx plugins.DB) error {
+				close(waits)
+				_, err := tx.Exec(context.WithoutCancel(ctx), "DELETE FROM hook")
+				return err
+			})
+		}()
+		<-waits
+		return nil
+	}
+	at(t, s, run)
+	if err := <-left; err == nil {
+		t.Error("a transaction outlived its task")
+	}
+	handler(run).Shadow(t.Context(), s, tasks.Task{ID: 1})
+	if err := <-left; err == nil {
+		t.Error("a transaction outlived its shadow run")
+	}
+}
