@@ -17,5 +17,8 @@
 // for ever. Such suspects run alone from then on, in a second process of their
 // binary, so that the culprit takes nobody down with it again (suspect.go).
 //
-// The Host is a tasks.Executor.
+// A binary that uses Phorge's databases is told of them once, when its process
+// has started (site.go): that takes `phorge: true` in the manifest.
+//
+// The Host is a tasks.Executor. Its Shadow runs a task for show.
 package host
