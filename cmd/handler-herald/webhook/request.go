@@ -130,9 +130,11 @@ func (r *request) failFor(ctx context.Context, code string, why error) error {
 	return plugins.Fail(why)
 }
 
+// LiskDAO::save sets a time of creation that is 0, too.
 const updateRequest = `
 	UPDATE herald_webhookrequest
-	SET status = ?, properties = ?, lastRequestResult = ?, lastRequestEpoch = IF(?, UNIX_TIMESTAMP(), 0), dateModified = UNIX_TIMESTAMP()
+	SET status = ?, properties = ?, lastRequestResult = ?, lastRequestEpoch = IF(?, UNIX_TIMESTAMP(), 0),
+		dateCreated = IF(dateCreated = 0, UNIX_TIMESTAMP(), dateCreated), dateModified = UNIX_TIMESTAMP()
 	WHERE id = ?`
 
 func (r *request) save(ctx context.Context, o outcome) error {
