@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/contract/scratch"
@@ -167,8 +168,11 @@ func (a *app) printGolden(g stage.Golden) error {
 }
 
 func shownValue(value *string) string {
-	if value == nil {
+	switch {
+	case value == nil:
 		return "nothing"
+	case strings.Contains(*value, "\n"):
+		return fmt.Sprintf("%q", *value)
 	}
-	return fmt.Sprintf("%q", *value)
+	return plain(*value)
 }

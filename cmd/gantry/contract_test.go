@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phorge-gantry/gantry/contract/scratch"
+	"github.com/phorge-gantry/gantry/contract/stage"
+)
+
+// contractCases are two cases of the class that handler-testworker takes.
+const contractCases = `cases:
+  - name: nothing
+    taskClass: PhabricatorTestWorker
+    data: "[]"
+  - name: fails
+    taskClass: PhabricatorTestWorker
+    data: '{"doWork": "fail-permanent"}'
+`
+
+func casesFolder(t *testing.T, cases string) string {
+	t.Helper()
+	return filepath.Dir(writeFile(t, "cases.yaml", cases, 0o600))
+}
+
+func TestContractRefusesWhatCannotWork(t *testing.T) {
+	cases := casesFolder(t, contractCases)
+	other := casesFolder(t, strings.ReplaceAll(contractCases, "PhabricatorTestWorker", "AcmeWorker"))
+	manifest := writeFile(t, "plugins.yaml", "plugins: [{path: /bin/true, classes: {PhabricatorTestWorker: {}}}]\n", 0o600)
+	deviates := casesFolder(t, contractCases+"    deviation: {id: \"1\", reason: Go is loud.}\n")
+	for _, c := range []struct {
+		line string
+		code int
+		want string
+	}{
+		{"verify --plugins " + manifest, exitUsage, "name the folder of cases with --cases"},
+		{"verify --cases /nowhere --plugins " + manifest, exitUsage, "read the folder of cases"},
+		{"verify --cases " + casesFolder(t, "cases: [{nmae: x}]\n") + " --plugins " + manifest, exitUsage, "nmae"},
+		{"verify --cases " + cases, exitUsage, "name one with --plugins"},
+		{"verify --cases " + cases + " --only x-* --plugins " + manifest, exitUsage, "no case of"},
+		{"verify --cases " + cases + " --only [ --plugins " + manifest, exitUsage, "is no pattern"},
+		{"verify --cases " + other + " --plugins " + manifest, exitUsage, "no handler binary of the manifest takes class AcmeWorker"},
+		{"verify --cases " + cases + " --plugins " + manifest, exitUsage, "`gantry contract record` writes it"},
+		{"verify --cases " + cases + " --server u:secret@tcp(h)/ --plugins " + manifest, exitUsage, "GANTRY_CONTRACT_SERVER"},
+		{"record --cases " + cases, exitUsage, "name the directory of a Phorge with --phorge"},
+		{"record --cases " + cases + " --phorge /nowhere", exitUsage, "is no checkout of phorge"},
+		{"record --cases " + deviates + " --phorge /nowhere", exitUsage, "case fails declares that Go does something else"},
+		{"live --cases " + cases + " --phorge /nowhere --plugins " + manifest, exitUsage, "is no checkout of phorge"},
+	} {
+		got := command(t, nil, "", append([]string{"contract"}, strings.Fields(c.line)...)...)
+		if got.code != c.code || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "secret") {
+			t.Errorf("%s: exit code %d, %s", c.line, got.code, got.err)
+		}
+	}
+}
+
+// recordedFolder has a record of the cases, made of what the handler itself does:
+// what PHP does is recorded in the live tests.
+func recordedFolder(t *testing.T, server *scratch.MariaDB, manifest string) string {
+	t.Helper()
+	dir := casesFolder(t, contractCases)
+	schema, err := os.ReadFile("../../contract/stage/testdata/schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := suite{dir: dir}
+	u, err := s.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := loadManifest(&config{Plugins: manifest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &ground{}
+	defer g.Close()
+	a := &app{}
+	if err := g.open(t.Context(), server.DSN(""), "contract_test", a.caseLogger(&config{LogLevel: "error"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.stage.Prepare(t.Context(), string(schema)); err != nil {
+		t.Fatal(err)
+	}
+	goldens, err := g.stage.Record(t.Context(), u, g.handlers(loaded, a.caseLogger(&config{LogLevel: "error"})), nil, false)
+	if err != nil || len(goldens) != 2 || goldens[0].Recorded != stage.RecordedNew {
+		t.Fatalf("recorded %+v, %v", goldens, err)
+	}
+	return dir
+}
+
+func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
+	programs := t.TempDir()
+	build(t, programs)
+	manifest := manifestOf(t, filepath.Join(programs, "handler-testworker"), "PhabricatorTestWorker", "{}")
+	server, err := scratch.Start(scratch.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	dir := recordedFolder(t, server, manifest)
+	junit := filepath.Join(t.TempDir(), "report.xml")
+
+	got := command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", manifest, "--junit", junit)
+	if got.code != exitOK || !strings.Contains(got.out, "2 cases, 2 equal") {
+		t.Errorf("on a server of its own: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+	if report, err := os.ReadFile(junit); err != nil || !strings.Contains(string(report), `tests="2" failures="0"`) {
+		t.Errorf("the JUnit report is %s, %v", report, err)
+	}
+
+	got = command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", manifest, "--server", server.DSN(""), "--only", "fails", "--output", "json")
+	var report struct {
+		OK    bool
+		Cases []struct{ Case string }
+	}
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitOK || !report.OK || len(report.Cases) != 1 || report.Cases[0].Case != "fails" {
+		t.Errorf("on a server that is there: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+
+	golden := filepath.Join(dir, "golden", "fails.yaml")
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(golden, []byte(strings.Replace(string(text), "kind: failed", "kind: retry", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "golden", "gone.yaml"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", manifest, "--server", server.DSN(""))
+	if got.code != exitFailed || !strings.Contains(got.out, "outcome.kind") || !strings.Contains(got.err, "gone.yaml") {
+		t.Errorf("what differs: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+
+	if err := server.Exec(t.Context(), "", "CREATE DATABASE phabricator_worker"); err != nil {
+		t.Fatal(err)
+	}
+	got = command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", manifest, "--server", server.DSN(""))
+	if got.code != exitUsage || !strings.Contains(got.err, "holds phabricator_worker, the database of a Phorge") {
+		t.Errorf("on the server of a Phorge: exit code %d, %s", got.code, got.err)
+	}
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	got = command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", manifest, "--server", server.DSN(""))
+	if got.code != exitUnavailable {
+		t.Errorf("without a server: exit code %d, %s", got.code, got.err)
+	}
+}

@@ -1,0 +1,240 @@
+package stage
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/plugins"
+)
+
+const threeCases = `cases:
+  - name: yes
+    taskClass: AcmeWorker
+    data: '{"name": "x", "more": [1, 2]}'
+    world:
+      options: {acme.name: one}
+      rows: {acme.acme_thing: [{name: old, flags: 1}], acme.acme_edge: [{src: a}]}
+  - name: no
+    taskClass: AcmeWorker
+    data: '{"name": ""}'
+  - name: other
+    taskClass: AcmeWorker
+    data: '{"name": "x"}'
+    world:
+      options: {acme.name: one}
+    deviation: {id: "1", reason: Go shouts.}
+`
+
+// suiteOf writes a folder of cases and answers all of them.
+func suiteOf(t *testing.T, cases string) Suite {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "cases.yaml"), []byte(cases), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := contract.LoadFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Suite{Folder: folder, Cases: folder.Cases}
+}
+
+// renames answers a side that renames the things to what a function makes of the
+// name in the data. Without a name it fails.
+func renames(s *Stage, to func(name string) string) Shadower {
+	return s.Handler(plugins.Handler{
+		Class: "AcmeWorker", Databases: []string{"acme"},
+		Handle: func(ctx context.Context, task *plugins.Task) error {
+			var data struct{ Name string }
+			if err := task.Decode(&data); err != nil {
+				return err
+			}
+			if data.Name == "" {
+				return errors.New("no name")
+			}
+			_, err := task.DB("acme").Exec(ctx, "UPDATE acme_thing SET name = ?", to(data.Name))
+			return err
+		},
+	})
+}
+
+func same(name string) string { return name }
+
+func statuses(r contract.Report) map[string]string {
+	all := map[string]string{}
+	for _, result := range r.Results {
+		all[result.Case.Name] = result.Status()
+	}
+	return all
+}
+
+func recorded(goldens []Golden) map[string]Recorded {
+	all := map[string]Recorded{}
+	for _, g := range goldens {
+		all[g.Case.Name+" "+g.Side] = g.Recorded
+	}
+	return all
+}
+
+func TestWhatIsRecordedIsWhatGoIsHeldAgainst(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases)
+	yell := func(name string) string { // a name that nobody else gives
+		if name == "x" {
+			return "X!"
+		}
+		return name
+	}
+	u.Cases[2].World.Rows = map[string][]contract.Row{"acme.acme_thing": {{"name": "old"}}}
+	for _, c := range []struct {
+		name   string
+		php    func(string) string
+		update bool
+		want   map[string]Recorded
+	}{
+		{"the first time", same, false, map[string]Recorded{"yes PHP": RecordedNew, "no PHP": RecordedNew, "other PHP": RecordedNew, "other Go": RecordedNew}},
+		{"again", same, false, map[string]Recorded{"yes PHP": RecordedSame, "no PHP": RecordedSame, "other PHP": RecordedSame, "other Go": RecordedSame}},
+		{"something else", strings.ToUpper, false, map[string]Recorded{"yes PHP": RecordedNot, "no PHP": RecordedSame, "other PHP": RecordedNot, "other Go": RecordedSame}},
+		{"still something else", strings.ToUpper, true, map[string]Recorded{"yes PHP": RecordedOver, "no PHP": RecordedSame, "other PHP": RecordedOver, "other Go": RecordedSame}},
+	} {
+		goldens, err := s.Record(t.Context(), u, renames(s, c.php), renames(s, yell), c.update)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, recorded(goldens)); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+		for _, g := range goldens {
+			if g.Err != nil {
+				t.Errorf("%s: %v", c.name, g.Err)
+			}
+			if shown := len(g.Differences) > 0; shown != (g.Recorded == RecordedNot || g.Recorded == RecordedOver) {
+				t.Errorf("%s: %s shows %v", c.name, g.Case.Name, fieldsOf(g.Differences))
+			}
+		}
+	}
+	schema, err := u.Folder.Schema()
+	if err != nil || !strings.Contains(schema, "CREATE TABLE acme.acme_thing (") || !strings.Contains(schema, "CREATE TABLE acme.acme_edge (") {
+		t.Errorf("schema.sql is %q, %v", schema, err)
+	}
+
+	// Where there is nothing but what was recorded.
+	elsewhere := openEmpty(t)
+	if err := elsewhere.Prepare(t.Context(), schema); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	u.Tell = func(_ int, c contract.Case) { told = append(told, c.Name) }
+	report, err := elsewhere.Verify(t.Context(), u, renames(elsewhere, func(name string) string { return yell(name) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"yes": "different", "no": "equal", "other": "equal"}, statuses(report)); diff != "" {
+		t.Error(diff)
+	}
+	if got := fieldsOf(report.Results[0].Differences); got != "changes[acme.acme_thing 500000].name.after" {
+		t.Errorf("what differs is %s", got)
+	}
+	if diff := cmp.Diff([]string{"no", "yes", "other"}, told); diff != "" {
+		t.Errorf("cases with the same options run together: %s", diff)
+	}
+	if report.Results[0].Case.Name != "yes" {
+		t.Error("the results are not in the order of the cases")
+	}
+}
+
+func TestChanceIsNotRecorded(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases)
+	u.Cases = u.Cases[:1]
+	goldens, err := s.Record(t.Context(), u, renames(s, func(string) string { return rand.Text() }), nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(goldens) != 1 || goldens[0].Err == nil || !strings.Contains(goldens[0].Err.Error(), "two runs of it differ in changes[acme.acme_thing 500000].name") {
+		t.Errorf("recorded %+v", goldens)
+	}
+	if _, err := u.Folder.Golden("yes"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a golden, or %v", err)
+	}
+}
+
+func TestACaseThatWasNotRecordedCannotBeVerified(t *testing.T) {
+	s := newStage(t)
+	report, err := s.Verify(t.Context(), suiteOf(t, threeCases), renames(s, same))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"yes": "error", "no": "error", "other": "error"}, statuses(report)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBothSidesAreComparedLiveAndADifferenceIsMadeSmaller(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases)
+	u.Cases = u.Cases[:2]
+	report, err := s.Live(t.Context(), u, renames(s, same), renames(s, strings.ToUpper), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"yes": "different", "no": "equal"}, statuses(report)); diff != "" {
+		t.Error(diff)
+	}
+	small := report.Results[0].Shrunk
+	if small == nil {
+		t.Fatal("no smaller case")
+	}
+	if len(small.World.Options) > 0 || len(small.World.Rows) != 1 || len(small.World.Rows["acme.acme_thing"]) != 1 || strings.Contains(small.Data, "more") {
+		t.Errorf("the smaller case is %+v", *small)
+	}
+	if report.Results[1].Shrunk != nil {
+		t.Error("a case that does not differ was made smaller")
+	}
+}
+
+func TestADeviationIsHeldAgainstItsOwnRecordAndPHPAgainstTheirs(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases)
+	u.Cases = u.Cases[2:]
+	u.Cases[0].World.Rows = map[string][]contract.Row{"acme.acme_thing": {{"name": "old"}}}
+	if _, err := s.Record(t.Context(), u, renames(s, same), renames(s, strings.ToUpper), false); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name      string
+		php, ours func(string) string
+		want      string
+	}{
+		{"as recorded", same, strings.ToUpper, "equal"},
+		{"Go does what PHP does", same, same, "different"},
+		{"PHP does something else", func(string) string { return "z" }, strings.ToUpper, "error"},
+	} {
+		report, err := s.Live(t.Context(), u, renames(s, c.php), renames(s, c.ours), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := report.Results[0].Status(); got != c.want {
+			t.Errorf("%s: %s, want %s (%v)", c.name, got, c.want, report.Results[0].Err)
+		}
+	}
+}
+
+func TestAnInterruptedSuiteSaysSo(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases)
+	ctx, cancel := context.WithCancel(t.Context())
+	u.Tell = func(int, contract.Case) { cancel() }
+	if _, err := s.Verify(ctx, u, renames(s, same)); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
