@@ -262,7 +262,8 @@ func otherTexts(text string) []string {
 			return strconv.FormatInt(n+by, 10)
 		}))
 	}
-	return slices.DeleteFunc(texts, func(other string) bool { return other == text })
+	slices.Sort(texts)
+	return slices.DeleteFunc(slices.Compact(texts), func(other string) bool { return other == text })
 }
 
 // runs are observations that hold everything that may be hidden.

@@ -244,12 +244,11 @@ func order(a, b Change) int {
 // orderMasked does so without what is random in new PHIDs, so that chance does
 // not decide which one is the first.
 func orderMasked(a, b Change) int {
-	return cmp.Or(
-		cmp.Compare(a.Table, b.Table),
-		natural(masked(a.Key), masked(b.Key)),
-		cmp.Compare(a.Kind, b.Kind),
-		natural(masked(contents(a)), masked(contents(b))),
-	)
+	by := cmp.Or(cmp.Compare(a.Table, b.Table), natural(masked(a.Key), masked(b.Key)), cmp.Compare(a.Kind, b.Kind))
+	if by == 0 {
+		by = natural(masked(contents(a)), masked(contents(b)))
+	}
+	return by
 }
 
 // natural compares texts, and the numbers in them as numbers.
