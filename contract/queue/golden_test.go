@@ -3,20 +3,27 @@ package queue_test
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/phorge-gantry/gantry/contract/queue"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
-func goldens(t *testing.T) []queue.Golden {
-	t.Helper()
+// stock is the goldens, read once.
+var stock = sync.OnceValues(func() ([]queue.Golden, error) {
 	file, err := os.ReadFile("testdata/stock.jsonl")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	goldens, err := queue.ReadGoldens(bytes.NewReader(file))
+	return queue.ReadGoldens(bytes.NewReader(file))
+})
+
+func goldens(t *testing.T) []queue.Golden {
+	t.Helper()
+	goldens, err := stock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,19 +36,22 @@ func goldens(t *testing.T) []queue.Golden {
 // named answers one golden.
 func named(t *testing.T, name string) queue.Golden {
 	t.Helper()
-	for _, g := range goldens(t) {
-		if g.Name == name {
-			return g
-		}
+	all := goldens(t)
+	i := slices.IndexFunc(all, func(g queue.Golden) bool { return g.Name == name })
+	if i < 0 {
+		t.Fatalf("there is no golden %q; record them again", name)
 	}
-	t.Fatalf("there is no golden %q; record them again", name)
-	return queue.Golden{}
+	return all[i]
 }
 
 // openOurs answers our store on an empty copy, and how to reach its rows.
 func openOurs(t *testing.T, wrap func(queue.Queue) queue.Queue) (*queue.Ours, string) {
 	t.Helper()
 	dsn := harness.Namespace(t)
+	// Waiting for the disk would take most of the time, and prove nothing here.
+	if err := harness.Shared(t).Exec(t.Context(), "", "SET GLOBAL innodb_flush_log_at_trx_commit = 0"); err != nil {
+		t.Fatal(err)
+	}
 	ours, err := queue.OpenOurs(t.Context(), queue.OursConfig{DSN: dsn, Wrap: wrap})
 	if err != nil {
 		t.Fatal(err)

@@ -58,7 +58,6 @@ type held struct {
 func (h held) key() held            { return held{lease: h.lease, task: h.task} }
 func (h held) owner() string        { return fmt.Sprint("lease ", h.lease) }
 func retried(lease int) string      { return fmt.Sprint("(retry) ", lease) }
-func known(class string) bool       { return class == Class || class == OtherClass }
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // Task classes of the operations. The first two are those of the driver.
