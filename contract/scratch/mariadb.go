@@ -40,14 +40,16 @@ type Options struct {
 // Its methods are not safe for use at the same time, except DSN, Socket and
 // Port.
 type MariaDB struct {
-	dir  string
-	port int
-	args []string
-	run  *Process
+	dir    string
+	port   int
+	args   []string
+	run    *Process
+	reaper *Reaper
 }
 
 // Start makes a data directory and starts a server on it. Call Stop when it is
-// no longer needed; should this process die first, the server dies with it.
+// no longer needed; should this process die first, the server dies with it, and
+// the directory goes too.
 func Start(o Options) (*MariaDB, error) {
 	install, err := program("mariadb-install-db")
 	if err != nil {
@@ -58,8 +60,11 @@ func Start(o Options) (*MariaDB, error) {
 		return nil, fmt.Errorf("make a directory for a private MariaDB: %w", err)
 	}
 	m := &MariaDB{dir: dir, args: o.Args}
-	if err := m.create(install); err != nil {
+	if m.reaper, err = StartReaper(m.dataArg(), firstArg, dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := m.create(install); err != nil {
+		return nil, errors.Join(err, m.reaper.Reap())
 	}
 	return m, nil
 }
@@ -73,7 +78,7 @@ func (m *MariaDB) create(install string) error {
 		return fmt.Errorf("make a directory for a private MariaDB: %w", err)
 	}
 	args := append([]string{
-		"--no-defaults", "--datadir=" + m.data(), "--tmpdir=" + m.temp(), "--skip-name-resolve", "--skip-test-db",
+		firstArg, m.dataArg(), "--tmpdir=" + m.temp(), "--skip-name-resolve", "--skip-test-db",
 		"--auth-root-authentication-method=normal"}, asRoot()...)
 	if out, err := exec.Command(install, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("make a data directory with %s: %w\n%s", install, err, out)
@@ -134,7 +139,7 @@ func (m *MariaDB) Restart() error {
 
 // Stop ends the server and removes everything it left.
 func (m *MariaDB) Stop() error {
-	return errors.Join(m.Kill(), os.RemoveAll(m.dir))
+	return errors.Join(m.Kill(), m.reaper.Reap())
 }
 
 func (m *MariaDB) start() error {
@@ -148,7 +153,7 @@ func (m *MariaDB) start() error {
 	}
 	defer log.Close()
 	args := append([]string{
-		"--no-defaults", "--datadir=" + m.data(), "--tmpdir=" + m.temp(), "--socket=" + m.Socket(),
+		firstArg, m.dataArg(), "--tmpdir=" + m.temp(), "--socket=" + m.Socket(),
 		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(m.port), "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=1", "--sql-mode=STRICT_ALL_TABLES"}, asRoot()...)
 	cmd := exec.Command(mariadbd, append(args, m.args...)...)
@@ -200,7 +205,11 @@ func (m *MariaDB) Exec(ctx context.Context, database, statements string) error {
 	return errors.Join(err, db.Close())
 }
 
-func (m *MariaDB) data() string { return filepath.Join(m.dir, "data") }
+// firstArg and dataArg begin every command line of the server. The reaper knows
+// it by them.
+const firstArg = "--no-defaults"
+
+func (m *MariaDB) dataArg() string { return "--datadir=" + filepath.Join(m.dir, "data") }
 
 // temp is for temporary tables. A server that starts deletes those it finds,
 // so two servers with one directory take them away from each other.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"golang.org/x/sys/unix"
@@ -128,7 +129,6 @@ func TestServerDiesWithTheProcessThatStartedIt(t *testing.T) {
 		t.Fatalf("the victim said nothing: %v", err)
 	}
 	number, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
-	t.Cleanup(func() { os.RemoveAll(dir) })
 	pid, err := strconv.Atoi(number)
 	if err != nil {
 		t.Fatal(err)
@@ -145,6 +145,18 @@ func TestServerDiesWithTheProcessThatStartedIt(t *testing.T) {
 	ended := []unix.PollFd{{Fd: int32(server), Events: unix.POLLIN}}
 	if n, err := unix.Poll(ended, int(stopTime.Milliseconds())); n != 1 || err != nil {
 		t.Errorf("server %d outlives its parent: %v", pid, err)
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(stopTime); ; {
+		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s outlives the process that made it", dir)
+		}
 	}
 }
 

@@ -5,24 +5,24 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"syscall"
 )
 
-// reap kills every process whose title carries "<prefix> <name>", until there
-// is none, and removes the directory. It waits for the end of its input first:
-// that comes when the owner is removed, and also when whoever made it was
-// killed. So processes that leave their parent never stay behind.
+// reap kills every process whose title matches, until there is none, and removes
+// the directory. It waits for the end of its input first: that comes when the
+// owner is removed, and also when whoever made it was killed. So processes that
+// leave their parent never stay behind.
 const reap = `cat >/dev/null
-found=yes
-while test "$found"; do
-  found=
-  for process in /proc/[0-9]*; do
-    case "$(tr '\0' ' ' <$process/cmdline) " in
-    *"$2 $1 "*) kill -9 "${process#/proc/}" && found=yes ;;
-    esac
-  done 2>/dev/null
+again=yes
+while test "$again"; do
+  again=
+  for title in $(LC_ALL=C grep -Ela -e "$1" /proc/[0-9]*/cmdline); do
+    process=${title%/cmdline}
+    kill -9 "${process#/proc/}" && again=yes
+  done
 done
-rm -rf "$3"`
+rm -rf "$2"`
 
 // Reaper ends processes that are not our children.
 type Reaper struct {
@@ -34,7 +34,9 @@ type Reaper struct {
 // StartReaper starts one for the processes whose title carries "<prefix> <name>",
 // and for a directory. It also sets to work when this process is killed.
 func StartReaper(name, prefix, dir string) (*Reaper, error) {
-	r := &Reaper{dir: dir, cmd: exec.Command("sh", "-c", reap, "reaper", name, prefix, dir)}
+	// Arguments are apart by zeros in a title, or by spaces where it was set.
+	title := regexp.QuoteMeta(prefix) + "[^[:alnum:]]" + regexp.QuoteMeta(name) + "[^[:alnum:]]"
+	r := &Reaper{dir: dir, cmd: exec.Command("sh", "-c", reap, "reaper", title, dir)}
 	var err error
 	if r.input, err = r.cmd.StdinPipe(); err != nil {
 		return nil, err
