@@ -23,8 +23,9 @@ import (
 //	{{lease}}               the owner of the lease; other owners by what they mean
 //	{{volatile}}            what the case declares so
 //
-// What is named, and why, is declared in the tables beside. The changes of the
-// answer are sorted by table and key. What is normalised already stays as it is.
+// What is named, and why, is declared in volatile.go. A value in which only one
+// moment of the run became another counts as unchanged. The changes of the answer
+// are sorted by table and key. What is normalised already stays as it is.
 func Normalise(raw Observation, frame Frame) Observation {
 	n := &namer{Frame: frame, numbers: map[string]int{}}
 	n.volatile()
@@ -38,6 +39,7 @@ func Normalise(raw Observation, frame Frame) Observation {
 	for i := range o.Changes {
 		n.change(&o.Changes[i])
 	}
+	o.Changes = slices.DeleteFunc(o.Changes, func(c Change) bool { return c.Kind == Changed && len(c.Columns) == 0 })
 	for _, r := range o.Requests {
 		for name, declared := range volatileHeaders {
 			if value, ok := r.Headers[name]; ok {
@@ -145,6 +147,10 @@ func (n *namer) change(c *Change) {
 	row := *c
 	row.Columns = maps.Clone(c.Columns)
 	for name, values := range row.Columns {
+		if c.Kind == Changed && n.isMomentLater(values) {
+			delete(c.Columns, name)
+			continue
+		}
 		c.Columns[name] = Values{n.column(cell{row, false}, name, values.Before), n.column(cell{row, true}, name, values.After)}
 	}
 	if id, ok := volatileColumns[c.Table+".id"]; ok {
@@ -160,6 +166,22 @@ func (n *namer) change(c *Change) {
 		}
 	}
 	c.Key = strings.Join(parts, " ")
+}
+
+// isMomentLater reports whether a value is the same but for a moment of the run
+// that became another. Whether it did depends on when the second was over, so
+// that is no change.
+func (n *namer) isMomentLater(v Values) bool {
+	if v.Before == nil || v.After == nil || *v.Before == *v.After {
+		return false
+	}
+	now := func(found string) string {
+		if name := n.epoch(found); name == distance("now", 0) {
+			return name
+		}
+		return found
+	}
+	return tenDigits.ReplaceAllStringFunc(*v.Before, now) == tenDigits.ReplaceAllStringFunc(*v.After, now)
 }
 
 func (n *namer) column(c cell, name string, value *string) *string {

@@ -133,6 +133,10 @@ func (s symbolic) run(t *rapid.T, c chance) Observation {
 			{Table: "worker.worker_archivetask", Kind: Changed, Key: id, Columns: map[string]Values{"dataID": {new(at(c.frame.DataID)), nil}}},
 		},
 	}
+	// Whether a row changes that is touched depends on the clock.
+	if touched := c.in(t, "NOW"); touched != at(c.frame.Start) {
+		o.Changes = append(o.Changes, Change{Table: "a.d", Kind: Changed, Key: "1", Columns: map[string]Values{"touched": {new(at(c.frame.Start)), &touched}}})
+	}
 	// A stage reads rows by their keys, so chance decides the order of new ones.
 	for i, phid := range c.phids {
 		o.Changes = append(o.Changes, Change{Table: "a.c", Kind: Added, Key: phid, Columns: map[string]Values{"phid": {nil, &phid}, "name": {nil, new(at(int64(i)))}}})
@@ -223,6 +227,33 @@ func TestWhatHasANameKeepsIt(t *testing.T) {
 	}
 	if diff := cmp.Diff(once, Normalise(once, frame)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestWhetherASecondPassedIsNoChange(t *testing.T) {
+	row := func(before, after string) Observation {
+		return Observation{Changes: []Change{{Table: "a.b", Kind: Changed, Key: "1", Columns: map[string]Values{"x": {&before, &after}}}}}
+	}
+	for _, c := range []struct {
+		before, after string
+		kept          bool
+	}{
+		{at(start), at(end), false},
+		{"{" + at(start) + "," + at(end) + "}", "{" + at(end) + "," + at(end) + "}", false},
+		{at(start), at(end + 1), true},
+		{at(start - 1), at(start), true},
+		{at(start), at(end) + " ", true},
+		{"127.0.0.1:81", "127.0.0.1:82", true},
+		{"PHID-TASK-aaaaaaaaaaaaaaaaaaaa", "PHID-TASK-bbbbbbbbbbbbbbbbbbbb", true},
+	} {
+		got := Normalise(row(c.before, c.after), Frame{Start: start, End: end})
+		if kept := len(got.Changes) == 1; kept != c.kept {
+			t.Errorf("%s that became %s: %+v", c.before, c.after, got.Changes)
+		}
+	}
+	volatile := Frame{Start: start, End: end, Case: Case{Volatile: []Volatile{{Column: "a.b.x", Reason: "chance"}}}}
+	if got := Normalise(row("x", "y"), volatile); len(got.Changes) != 1 || len(Normalise(got, volatile).Changes) != 1 {
+		t.Error("that a volatile column changed is hidden")
 	}
 }
 

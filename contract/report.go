@@ -23,14 +23,14 @@ type Result struct {
 	Shrunk      *Case // a smaller case that differs, too
 }
 
-// Status of a result.
+// What Result.Status answers.
 const (
 	StatusEqual     = "equal"
 	StatusDifferent = "different"
 	StatusError     = "error"
 )
 
-// Status says in a word what came of the case.
+// Status says in a word what came of the case: equal, different or error.
 func (r Result) Status() string {
 	switch {
 	case r.Err != nil:

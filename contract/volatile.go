@@ -52,9 +52,12 @@ var volatileTexts = []struct {
 	reason string
 }{
 	{regexp.MustCompile(`\b127\.0\.0\.1:[0-9]+\b`), (*namer).address, "receivers get whatever port is free"},
-	{regexp.MustCompile(`\b[0-9]{10}\b`), (*namer).epoch, "the clock goes on; moments of the run are all the same, and others keep their distance from its start"},
+	{tenDigits, (*namer).epoch, "the clock goes on; moments of the run are all the same, and others keep their distance from its start"},
 	{regexp.MustCompile(`\bPHID-[A-Z]{4}(?:-[A-Z]{4})?-[a-z0-9]{15,20}\b`), (*namer).phid, "what is new has a random PHID; which one stands where is kept"},
 }
+
+// tenDigits are an epoch, from 2001 to 2286.
+var tenDigits = regexp.MustCompile(`\b[0-9]{10}\b`)
 
 // category answers what stands for the category of an outcome. The runtime
 // names a failure without one as it does here. A temporary failure is one attempt,
