@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -115,15 +114,6 @@ func (o Observation) clone() Observation {
 		o.Changes[i].Columns = maps.Clone(o.Changes[i].Columns)
 	}
 	return o
-}
-
-// contents are the values of a changed row in one text.
-func contents(c Change) string {
-	var b strings.Builder
-	for _, name := range sorted(c.Columns) {
-		fmt.Fprintf(&b, "%s %s\n", name, c.Columns[name])
-	}
-	return b.String()
 }
 
 // String writes the two as a person reads them.
