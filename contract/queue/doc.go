@@ -18,5 +18,6 @@
 // The archive's duration, which is how long the work took, is not compared.
 //
 // What stock Phorge does is recorded (Golden), so that our store can be held
-// against it where there is no Phorge.
+// against it where there is no Phorge: in testdata/stock.jsonl, which the live
+// test writes when GANTRY_QUEUE_RECORD is set.
 package queue

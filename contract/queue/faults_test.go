@@ -12,13 +12,13 @@ import (
 
 // faulty is our store with one small fault.
 type faulty struct {
-	queue.Queue
+	queue.Store
 	enqueue func(*tasks.NewTask)
 	lease   func(*tasks.LeaseRequest)
 	outcome func(*tasks.Outcome)
 	until   func(int64) int64
 	ids     func([]int64) []int64
-	cancel  func(context.Context, queue.Queue, []int64) ([]tasks.Changed, error)
+	cancel  func(context.Context, queue.Store, []int64) ([]tasks.Changed, error)
 	repeat  bool
 	renew   bool // does not
 }
@@ -29,21 +29,21 @@ func (f faulty) Enqueue(ctx context.Context, news []tasks.NewTask) ([]int64, err
 			f.enqueue(&news[i])
 		}
 	}
-	return f.Queue.Enqueue(ctx, news)
+	return f.Store.Enqueue(ctx, news)
 }
 
 func (f faulty) Lease(ctx context.Context, request tasks.LeaseRequest) ([]tasks.Task, error) {
 	if f.lease != nil {
 		f.lease(&request)
 	}
-	return f.Queue.Lease(ctx, request)
+	return f.Store.Lease(ctx, request)
 }
 
 func (f faulty) Renew(ctx context.Context, renewals []tasks.Renewal) ([]tasks.Renewed, error) {
 	if f.renew {
 		return nil, nil
 	}
-	return f.Queue.Renew(ctx, renewals)
+	return f.Store.Renew(ctx, renewals)
 }
 
 func (f faulty) Settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
@@ -52,37 +52,37 @@ func (f faulty) Settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 			f.outcome(&settlements[i].Outcome)
 		}
 	}
-	return f.Queue.Settle(ctx, settlements)
+	return f.Store.Settle(ctx, settlements)
 }
 
 func (f faulty) Cancel(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
 	if f.cancel != nil {
-		return f.cancel(ctx, f.Queue, ids)
+		return f.cancel(ctx, f.Store, ids)
 	}
-	return f.Queue.Cancel(ctx, ids)
+	return f.Store.Cancel(ctx, ids)
 }
 
 func (f faulty) Delay(ctx context.Context, ids []int64, until int64) ([]tasks.Changed, error) {
 	if f.until != nil {
 		until = f.until(until)
 	}
-	return f.Queue.Delay(ctx, ids, until)
+	return f.Store.Delay(ctx, ids, until)
 }
 
 func (f faulty) Free(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
-	return f.Queue.Free(ctx, f.named(ids))
+	return f.Store.Free(ctx, f.named(ids))
 }
 
 func (f faulty) Priority(ctx context.Context, ids []int64, priority int) ([]tasks.Changed, error) {
-	return f.Queue.Priority(ctx, f.named(ids), priority)
+	return f.Store.Priority(ctx, f.named(ids), priority)
 }
 
 func (f faulty) Awaken(ctx context.Context, ids []int64) (int, error) {
-	return f.Queue.Awaken(ctx, f.named(ids))
+	return f.Store.Awaken(ctx, f.named(ids))
 }
 
 func (f faulty) Retry(ctx context.Context, ids []int64, repeat bool) ([]tasks.Changed, error) {
-	return f.Queue.Retry(ctx, ids, repeat || f.repeat)
+	return f.Store.Retry(ctx, ids, repeat || f.repeat)
 }
 
 func (f faulty) named(ids []int64) []int64 {
@@ -133,7 +133,7 @@ func TestTheGoldensFindSmallFaults(t *testing.T) {
 				o.Kind = tasks.Released
 			}
 		}},
-		"cancel frees the task": {cancel: func(ctx context.Context, q queue.Queue, ids []int64) ([]tasks.Changed, error) {
+		"cancel frees the task": {cancel: func(ctx context.Context, q queue.Store, ids []int64) ([]tasks.Changed, error) {
 			return q.Free(ctx, ids)
 		}},
 		"delay ends a second late":         {until: func(until int64) int64 { return until + 1 }},
@@ -142,7 +142,7 @@ func TestTheGoldensFindSmallFaults(t *testing.T) {
 		"retry repeats what has succeeded": {repeat: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ours, _ := openOurs(t, func(q queue.Queue) queue.Queue { fault.Queue = q; return fault })
+			ours, _ := openOurs(t, func(q queue.Store) queue.Store { fault.Store = q; return fault })
 			r := queue.NewReplay(ours)
 			for _, g := range goldens(t) {
 				if g.Without != "" {

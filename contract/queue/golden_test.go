@@ -45,7 +45,7 @@ func named(t *testing.T, name string) queue.Golden {
 }
 
 // openOurs answers our store on an empty copy, and how to reach its rows.
-func openOurs(t *testing.T, wrap func(queue.Queue) queue.Queue) (*queue.Ours, string) {
+func openOurs(t *testing.T, wrap func(queue.Store) queue.Store) (*queue.Ours, string) {
 	t.Helper()
 	dsn := harness.Namespace(t)
 	// Waiting for the disk would take most of the time, and prove nothing here.

@@ -19,8 +19,8 @@ const (
 	standing = 2_000_000_000
 )
 
-// Queue is what Gantry does to a queue.
-type Queue interface {
+// Store is all that Gantry does to a queue.
+type Store interface {
 	tasks.Store
 	tasks.Operator
 }
@@ -33,7 +33,7 @@ type OursConfig struct {
 
 	// Wrap, when it is set, stands between the operations and the store: for
 	// tests, which must see that its faults are found.
-	Wrap func(Queue) Queue
+	Wrap func(Store) Store
 }
 
 // Ours is our store, as the runtime and the commands of `gantry tasks` use it.
@@ -44,7 +44,7 @@ type Ours struct {
 	tables
 	config OursConfig
 	stores []*phorge.Store
-	queues []Queue
+	queues []Store
 	leased map[held]tasks.Task
 }
 
@@ -109,7 +109,7 @@ func (o *Ours) openStores(ctx context.Context) error {
 			return err
 		}
 		o.stores = append(o.stores, s)
-		var q Queue = s
+		var q Store = s
 		if o.config.Wrap != nil {
 			q = o.config.Wrap(s)
 		}
@@ -157,7 +157,7 @@ func (o *Ours) do(ctx context.Context, a ask, now int64) error {
 	return err
 }
 
-func (o *Ours) lease(ctx context.Context, q Queue, a ask) error {
+func (o *Ours) lease(ctx context.Context, q Store, a ask) error {
 	want := tasks.ClassRequest{Limit: a.op.Limit, LeaseTime: leaseTime}
 	request := tasks.LeaseRequest{
 		Limit: a.op.Limit, Classes: map[string]tasks.ClassRequest{Class: want, OtherClass: want},

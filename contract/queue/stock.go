@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -48,7 +47,8 @@ type Stock struct {
 	stderr *tail
 }
 
-// OpenStock starts PHP and empties the tables. Close ends it.
+// OpenStock starts PHP and empties the tables. Close ends it, and so does the
+// death of this process, because then nobody has anything to tell it.
 func OpenStock(ctx context.Context, c StockConfig) (*Stock, error) {
 	file, err := os.CreateTemp(c.Dir, "driver-*.php")
 	if err != nil {
@@ -65,7 +65,6 @@ func OpenStock(ctx context.Context, c StockConfig) (*Stock, error) {
 	s := &Stock{tables: t, stderr: &tail{}}
 	s.cmd = exec.Command(c.PHP[0], append(c.PHP[1:], file.Name(), c.Phorge)...)
 	s.cmd.Stderr = s.stderr
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if s.in, err = s.cmd.StdinPipe(); err == nil {
 		var out io.Reader
 		if out, err = s.cmd.StdoutPipe(); err == nil {

@@ -52,7 +52,7 @@ func (n *numbers) forget(gone func(number int) bool) {
 	}
 }
 
-// ask answers the ids of tasks.
+// idsOf answers the ids of tasks.
 func (t *tables) idsOf(numbers []int) []int64 {
 	ids := make([]int64, len(numbers))
 	for i, n := range numbers {

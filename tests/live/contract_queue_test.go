@@ -128,7 +128,7 @@ func recordGoldens(t *testing.T, r *queue.Runner) {
 }
 
 // forgetful does not keep the priority of the parent for its follow-ups.
-type forgetful struct{ queue.Queue }
+type forgetful struct{ queue.Store }
 
 func (f forgetful) Settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
 	for i := range settlements {
@@ -139,11 +139,11 @@ func (f forgetful) Settle(ctx context.Context, settlements []tasks.Settlement) (
 			}
 		}
 	}
-	return f.Queue.Settle(ctx, settlements)
+	return f.Store.Settle(ctx, settlements)
 }
 
 func TestLiveADifferenceOfTheQueueIsShownAsTheSmallestScript(t *testing.T) {
-	r := queueRunner(t, func(q queue.Queue) queue.Queue { return forgetful{q} })
+	r := queueRunner(t, func(q queue.Store) queue.Store { return forgetful{q} })
 	for seed := range 1000 {
 		ops := queue.Sequences().Example(seed)
 		_, difference, err := r.Run(t.Context(), ops)
@@ -167,7 +167,7 @@ func TestLiveADifferenceOfTheQueueIsShownAsTheSmallestScript(t *testing.T) {
 }
 
 // queueRunner holds our store against the live Phorge.
-func queueRunner(t *testing.T, wrap func(queue.Queue) queue.Queue) *queue.Runner {
+func queueRunner(t *testing.T, wrap func(queue.Store) queue.Store) *queue.Runner {
 	t.Helper()
 	p := harness.Live(t)
 	setDurable(t, p.Server(), 0)
