@@ -29,7 +29,7 @@ func folder(t *testing.T, files map[string]string) string {
 func TestAFolderIsLoadedWithItsWorld(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"world.yaml": `
-options: {phabricator.silent: false, feed.http-hooks: ["http://{{receiver hook}}/"]}
+options: {phabricator.silent: false, feed.http-hooks: ["http://{{receiver hook}}/", null]}
 rows:
   herald.herald_webhook: [{id: 1, name: one}]
 receivers: {hook: {}}
@@ -60,7 +60,7 @@ cases:
 		t.Fatal(err)
 	}
 	base := World{
-		Options:   map[string]any{"phabricator.silent": false, "feed.http-hooks": []any{"http://{{receiver hook}}/"}},
+		Options:   map[string]any{"phabricator.silent": false, "feed.http-hooks": []any{"http://{{receiver hook}}/", nil}},
 		Rows:      map[string][]Row{"herald.herald_webhook": {{"id": 1, "name": "one"}}},
 		Receivers: map[string]Receiver{"hook": {}},
 		Locks:     []string{"a"},
@@ -69,7 +69,7 @@ cases:
 		Name: "first", About: "It is laid over the world.", TaskClass: "HeraldWebhookWorker", Data: `{"webhookRequestPHID":"PHID-HWBR-1"}`,
 		Task: TaskColumns{FailureCount: 2, Priority: new(0), ObjectPHID: new("PHID-TASK-1")},
 		World: World{
-			Options: map[string]any{"phabricator.silent": true, "feed.http-hooks": []any{"http://{{receiver hook}}/"}},
+			Options: map[string]any{"phabricator.silent": true, "feed.http-hooks": []any{"http://{{receiver hook}}/", nil}},
 			Rows: map[string][]Row{
 				"herald.herald_webhook": {
 					{"id": 1, "name": "one"},
@@ -115,6 +115,7 @@ func TestWhatIsWrongInAFolderIsRefusedWithItsPlaceAndTheRemedy(t *testing.T) {
 		{"two documents", "a.yaml", head + "---\ncases: []\n", "a.yaml: it holds more than one YAML document"},
 		{"a list instead of a map", "a.yaml", "- a", "a.yaml:1: a map belongs here, with the keys cases"},
 		{"a map instead of a text", "a.yaml", "cases:\n  - name: a\n    taskClass: A\n    data: {a: 1}\n", "a.yaml:4: a text belongs here; quote it"},
+		{"an item that says nothing", "a.yaml", head + "    world:\n      locks:\n        - x\n        -\n", "a.yaml:8: this item of a list says nothing; remove it"},
 		{"another extension", "a.yml", head, "a.yml: cases are read from files that end in .yaml; rename it"},
 		{"an unknown key of the world", "world.yaml", "row: {}", `world.yaml:1: unknown key "row"; the keys here are options, rows, receivers, locks`},
 		{"a name with capitals", "a.yaml", "cases:\n  - taskClass: A\n    data: ''\n    name: A_b\n", `a.yaml:4: case "A_b": name: "A_b" is not small letters and digits, joined by single dashes`},

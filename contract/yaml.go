@@ -40,7 +40,27 @@ func decode(file string, content []byte, into any) (document, error) {
 	if err := yaml.Unmarshal(content, d.root); err != nil {
 		return d, plainError(file, err)
 	}
+	if empty := emptyItem(d.root); empty != nil {
+		return d, fmt.Errorf("%s:%d: this item of a list says nothing; remove it", file, empty.Line)
+	}
 	return d, nil
+}
+
+// emptyItem finds an item of a list that is null, which the library leaves out.
+// Only options may hold such.
+func emptyItem(node *yaml.Node) *yaml.Node {
+	for i, item := range node.Content {
+		if node.Kind == yaml.SequenceNode && item.Tag == "!!null" {
+			return item
+		}
+		if node.Kind == yaml.MappingNode && i%2 == 1 && node.Content[i-1].Value == "options" {
+			continue
+		}
+		if empty := emptyItem(item); empty != nil {
+			return empty
+		}
+	}
+	return nil
 }
 
 // find answers the node at a path, and the last one on the way that is there.
@@ -97,7 +117,7 @@ func (d document) place(at path) string {
 // What the YAML library says in terms of Go types, which mean nothing to whoever
 // writes cases.
 var (
-	atLine       = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
+	atLine       = regexp.MustCompile(`^line (\d+): `)
 	unknownField = regexp.MustCompile(`field (\S+) not found in type (\S+)`)
 	wrongType    = regexp.MustCompile("cannot unmarshal !!(\\S+)(?: `(?s:(.*))`)? into (\\S+)")
 )
@@ -164,6 +184,7 @@ func plainError(file string, err error) error {
 			return belongs(m[3])
 		})
 		place := file
+		complaint = strings.TrimPrefix(complaint, "yaml: ")
 		if m := atLine.FindStringSubmatch(complaint); m != nil {
 			place += ":" + m[1]
 			complaint = strings.TrimPrefix(complaint, m[0])
