@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,11 @@ type Suite struct {
 // cases. Cases with the same options run together, so that processes are started
 // no more often than needed.
 func (u Suite) each(ctx context.Context, do func(c contract.Case, r *contract.Result)) (contract.Report, error) {
-	report := contract.Report{Name: u.Folder.Dir, Results: make([]contract.Result, len(u.Cases))}
+	dir, err := filepath.Abs(u.Folder.Dir)
+	if err != nil {
+		return contract.Report{}, err
+	}
+	report := contract.Report{Name: filepath.Base(dir), Results: make([]contract.Result, len(u.Cases))}
 	order := make([]int, len(u.Cases))
 	options := make([]string, len(u.Cases))
 	for i, c := range u.Cases {
