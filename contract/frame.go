@@ -15,7 +15,8 @@ type Frame struct {
 	// the outcome is settled, and End when nothing of the run goes on any more.
 	Start, Settling, End int64
 
-	// Lease is how long the task was leased for, in seconds.
+	// Lease is how long the task was leased for, in seconds: what it required, if
+	// that was more.
 	Lease int64
 
 	// Receivers are the addresses, 127.0.0.1:PORT, by name, and Closed is one
