@@ -24,6 +24,7 @@ func someReport() Report {
 				{"requests[1].headers[Expect]", nil, new("")},
 				{"requests[1].body", &php, &ours},
 				{"requests[1].target", new("/this/is/a/long/target/with/a/lot/in/it?and=a&query=1"), new("/this/is/a/long/target/with/a/lot/in/it?and=a&query=2")},
+				{"requests[1].headers[A]", new(strings.Repeat("0123456789", 10) + "a"), new(strings.Repeat("0123456789", 10) + "b")},
 				{"changes[a.b 1].raw.after", new("\xff\x00"), new("\x1b[31mé")},
 				{"changes[a.b 1].lines.after", new("a \nb\r\n"), new("a\nb\n")},
 				{"changes[a.b 2]", new("table: a.b\nkind: removed\nkey: \"2\"\n"), nil},
@@ -59,6 +60,10 @@ const someText = `payload (HeraldWebhookWorker)
     - PHP: "/this/is/a/long/target/with/a/lot/in/it?and=a&query=1"
     + Go:  "/this/is/a/long/target/with/a/lot/in/it?and=a&query=2"
                                                                 ^
+  requests[1].headers[A]
+    - PHP: "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789a"
+    + Go:  "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789b"
+      equal up to …012345678901234567890123456789
   changes[a.b 1].raw.after
     - PHP: "\xff\x00"
     + Go:  "\x1b[31mé"
@@ -147,7 +152,7 @@ func TestAReportIsForPrograms(t *testing.T) {
 	if d := payload.Differences[1]; payload.Wanted != "PHP" || payload.Status != "different" || payload.Seconds != 0.25 || d.Want != nil || d.Got != "" {
 		t.Errorf("%+v", payload)
 	}
-	if diff := cmp.Diff(map[string]any{"base64": "/wA="}, payload.Differences[4].Want); diff != "" || payload.Differences[4].Got != "\x1b[31mé" {
+	if diff := cmp.Diff(map[string]any{"base64": "/wA="}, payload.Differences[5].Want); diff != "" || payload.Differences[5].Got != "\x1b[31mé" {
 		t.Error("bytes are not kept:", diff)
 	}
 	if got.Cases[2].Wanted != "Declared" || got.Cases[3].Wanted != "Wanted" || got.Cases[3].Error != "the receiver\nis gone \x00" || !strings.Contains(payload.Shrunk, `data: '{"a":1}'`) {

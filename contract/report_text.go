@@ -81,7 +81,10 @@ func (d Difference) lines(wanted string) []string {
 	return append(lines, unified(linesOf(*d.Want, quote), linesOf(*d.Got, quote))...)
 }
 
-// pointer points to where two long lines begin to differ.
+// terminal is how wide a line may be for something to stand below a part of it.
+const terminal = 100
+
+// pointer shows where two long lines begin to differ.
 func pointer(lines []string) []string {
 	if len(lines) != 2 {
 		return nil
@@ -92,8 +95,11 @@ func pointer(lines []string) []string {
 	for same < len(a) && same < len(b) && a[same] == b[same] {
 		same++
 	}
-	if same < from+40 {
+	switch {
+	case same < from+40:
 		return nil
+	case max(len(a), len(b)) > terminal:
+		return []string{"  equal up to …" + string(a[same-30:same])}
 	}
 	return []string{strings.Repeat(" ", same) + "^"}
 }
