@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { harness.Main(m) }
 
 // openStage answers the recorded cases, a stage with their tables, and the
 // handlers on it.
-func openStage(t testing.TB) (*contract.Folder, *stage.Stage, map[string]stage.Side) {
+func openStage(t testing.TB) (*contract.Folder, *stage.Stage, map[string]stage.Shadower) {
 	t.Helper()
 	folder, err := contract.LoadFolder("../../../contract/cases/feed")
 	if err != nil {
@@ -32,7 +32,7 @@ func openStage(t testing.TB) (*contract.Folder, *stage.Stage, map[string]stage.S
 	if err := s.Prepare(t.Context(), schema); err != nil {
 		t.Fatal(err)
 	}
-	sides := map[string]stage.Side{}
+	sides := map[string]stage.Shadower{}
 	for _, h := range []plugins.Handler{Publisher(), HTTPPublisher()} {
 		side := s.Handler(h)
 		t.Cleanup(func() { side.Close() })
@@ -53,6 +53,9 @@ func named(t testing.TB, folder *contract.Folder, name string) contract.Case {
 	return contract.Case{}
 }
 
+// TestTheHandlersDoWhatWasRecordedOfPHP holds the handlers against what PHP did,
+// and in cases with a deviation against what is declared; and a shadow run
+// against the real one.
 func TestTheHandlersDoWhatWasRecordedOfPHP(t *testing.T) {
 	folder, s, sides := openStage(t)
 	for _, c := range folder.Cases {
@@ -65,7 +68,11 @@ func TestTheHandlersDoWhatWasRecordedOfPHP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range contract.Compare(c, want, got) {
+			shadowed, err := s.Shadow(t.Context(), c, sides[c.TaskClass])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range append(contract.Compare(c, want, got), shadowed.Against(c, got)...) {
 				t.Errorf("%s: want %s, got %s", d.Field, orNothing(d.Want), orNothing(d.Got))
 			}
 		})
