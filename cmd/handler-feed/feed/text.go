@@ -157,6 +157,8 @@ func (x *transaction) title(ctx context.Context, task *plugins.Task, author, obj
 			return author + " placed " + object + " up for grabs.", nil
 		}
 		return nil, nil
+	case x.rendersHandles():
+		return nil, nil
 	case x.kind == "status" && both:
 		return x.statusTitle(ctx, task, author, object)
 	case x.kind == "priority":

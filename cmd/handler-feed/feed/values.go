@@ -105,3 +105,27 @@ func (x *transaction) staysInColumns() (hidden, ok bool) {
 	}
 	return hidden, true
 }
+
+// rendersHandles reports whether a transaction is of a type whose title always
+// holds a handle that the transaction renders itself, and has the values that
+// such a title needs.
+func (x *transaction) rendersHandles() bool {
+	before, _ := x.before.(phpenc.Array)
+	after, _ := x.after.(phpenc.Array)
+	switch x.kind {
+	case "mergedinto":
+		_, ok := x.after.(string)
+		return ok
+	case "mergedfrom":
+		return len(after) > 0 && isTexts(after)
+	case "unblock":
+		return len(before) > 0 && len(after) > 0 && isTexts(before) && isTexts(after)
+	case "core:columns":
+		return !slices.ContainsFunc(after, func(pair phpenc.Pair) bool {
+			move, _ := pair.Value.(phpenc.Array)
+			_, ok := move.Get("boardPHID").(string)
+			return !ok
+		})
+	}
+	return false
+}
