@@ -2,12 +2,14 @@ package stage
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // queueTables are in every schema: those of the queue, and the one in which
@@ -79,11 +81,8 @@ func (s *Stage) create(ctx context.Context, schema string) error {
 			end = starts[i+1][0]
 		}
 		database, table := s.database(schema[start[2]:start[3]]), schema[start[4]:start[5]]
-		if !slices.Contains(s.made, database) {
-			if _, err := s.db.ExecContext(ctx, "CREATE DATABASE "+quote(database)+" CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"); err != nil {
-				return err
-			}
-			s.made = append(s.made, database)
+		if err := s.made.create(ctx, s.db, database); err != nil {
+			return err
 		}
 		statement := "CREATE TABLE " + quote(database) + "." + quote(table) + " (" + schema[start[1]:end]
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
@@ -91,4 +90,43 @@ func (s *Stage) create(ctx context.Context, schema string) error {
 		}
 	}
 	return nil
+}
+
+// databases are those that a stage made, and drops.
+type databases struct {
+	mu    sync.Mutex
+	names []string
+}
+
+// any reports whether the stage made its namespace itself.
+func (d *databases) any() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.names) > 0
+}
+
+// create makes a database, unless it was made already.
+func (d *databases) create(ctx context.Context, db *sql.DB, name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if slices.Contains(d.names, name) {
+		return nil
+	}
+	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+quote(name)+" CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"); err != nil {
+		return err
+	}
+	d.names = append(d.names, name)
+	return nil
+}
+
+func (d *databases) drop(db *sql.DB) (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range d.names {
+		if _, failed := db.Exec("DROP DATABASE IF EXISTS " + quote(name)); failed != nil {
+			err = errors.Join(err, fmt.Errorf("drop the database %s: %w", name, failed))
+		}
+	}
+	d.names = nil
+	return err
 }

@@ -43,7 +43,7 @@ func (b *binaries) Configure(ctx context.Context, options map[string]any) error 
 	b.host, err = host.New(host.Config{
 		Manifest: b.manifest, Log: b.log,
 		Site: func(applications, wanted []string) (*plugins.Site, error) {
-			return b.stage.site(applications, wanted, encoded), nil
+			return b.stage.site(applications, wanted, encoded)
 		},
 	})
 	if err != nil {
@@ -136,7 +136,9 @@ func (h *handler) Configure(_ context.Context, options map[string]any) error {
 		return err
 	}
 	applications, wanted := h.handler.Needs()
-	h.site = h.stage.site(applications, wanted, encoded)
+	if h.site, err = h.stage.site(applications, wanted, encoded); err != nil {
+		return err
+	}
 	return h.options.keep(encoded)
 }
 
@@ -165,10 +167,17 @@ func (h *handler) Close() error {
 }
 
 // site answers the Phorge that handlers find: the databases of the namespace,
-// and the options of the case as if conf/local/local.json said them.
-func (s *Stage) site(applications, wanted []string, encoded map[string]json.RawMessage) *plugins.Site {
+// and the options of the case as if conf/local/local.json said them. Of what
+// was recorded there may be no table in a database: locks are in one that many
+// handlers want nothing else of.
+func (s *Stage) site(applications, wanted []string, encoded map[string]json.RawMessage) (*plugins.Site, error) {
 	site := &plugins.Site{Namespace: s.config.Namespace, DSNs: map[string]string{}, Options: map[string]json.RawMessage{}}
 	for _, application := range applications {
+		if s.made.any() {
+			if err := s.made.create(context.Background(), s.db, s.database(application)); err != nil {
+				return nil, fmt.Errorf("make the database of %s: %w", application, err)
+			}
+		}
 		site.DSNs[application] = s.DSN(application)
 	}
 	for _, key := range wanted {
@@ -176,5 +185,5 @@ func (s *Stage) site(applications, wanted []string, encoded map[string]json.RawM
 			site.Options[key] = value
 		}
 	}
-	return site
+	return site, nil
 }

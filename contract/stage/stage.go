@@ -42,7 +42,7 @@ type Stage struct {
 	columns   map[string][]column
 	counts    bool // the server counts written rows
 	receivers *receivers
-	made      []string // databases that Prepare made
+	made      databases
 }
 
 var namespacePattern = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
@@ -138,11 +138,5 @@ func (s *Stage) Close() error {
 	if s.store != nil {
 		err = errors.Join(err, s.store.Close())
 	}
-	for _, database := range s.made {
-		if _, drop := s.db.Exec("DROP DATABASE IF EXISTS " + quote(database)); drop != nil {
-			err = errors.Join(err, fmt.Errorf("drop the database %s: %w", database, drop))
-		}
-	}
-	s.made = nil
-	return errors.Join(err, s.db.Close())
+	return errors.Join(err, s.made.drop(s.db), s.db.Close())
 }
