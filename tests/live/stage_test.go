@@ -35,7 +35,7 @@ func webhookCase(uri string, answers ...contract.Answer) contract.Case {
 				"herald.herald_webhookrequest": {{
 					"phid": request, "webhookPHID": hook, "objectPHID": object, "status": "queued", "lastRequestResult": "none",
 					"properties":  `{"retry":"never","triggerPHIDs":[],"transactionPHIDs":[],"silent":false,"test":false,"secure":false}`,
-					"dateCreated": "{{now-60}}",
+					"dateCreated": 1000000,
 				}},
 				"maniphest.maniphest_task": {{
 					"phid": object, "authorPHID": "PHID-USER-aaaaaaaaaaaaaaaaaaaa", "title": "Something", "status": "open",
