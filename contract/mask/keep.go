@@ -79,12 +79,21 @@ func (k keep) likes(text string) bool {
 const braces = "{{"
 
 // kept reports whether a text says nothing about anybody: a word of Phorge's own,
-// the name of one of its classes, or punctuation.
+// the name of one of its classes, or what separates words.
 func kept(text string) bool {
 	if strings.Contains(text, braces) {
 		return false
 	}
-	return words[text] || className.MatchString(text) || coreType.MatchString(text) || !strings.ContainsFunc(text, telling)
+	return words[text] || className.MatchString(text) || coreType.MatchString(text) || isSeparator(text)
+}
+
+// isSeparator reports whether a text is white space or a little punctuation. More
+// of it can be a password.
+func isSeparator(text string) bool {
+	if len(strings.TrimSpace(text)) > 4 || strings.Contains(text, braces) {
+		return false
+	}
+	return !strings.ContainsFunc(text, telling)
 }
 
 // telling reports whether a character can be part of a word.
@@ -97,8 +106,8 @@ var (
 	// can say who it is.
 	className = regexp.MustCompile(`\A(?:Phabricator|Phorge|Almanac|Conpherence|Differential|Diffusion|Doorkeeper|Drydock|Feed|Fund|Harbormaster|Herald|Legalpad|Maniphest|Nuance|Owners|Passphrase|Paste|Phame|Phriction|Pholio|Phortune|Ponder|Project|Releeph|Slowvote)[A-Za-z0-9]*(?:Worker|Story|Transaction|TransactionType|Editor|Query|Rule|Action|Adapter|PHIDType|Source|Application|Engine|Capability|Field)\z`)
 
-	// Types of transactions, and keys of their metadata.
-	coreType = regexp.MustCompile(`\A(?:core[:.][a-z-]+|edge:type|attach\.implicit)\z`)
+	// Types of transactions, keys of their metadata, and policies of objects.
+	coreType = regexp.MustCompile(`\A(?:core[:.][a-z-]+|edge:type|attach\.implicit|obj\.[a-z]+\.[a-z]+)\z`)
 
 	identifier = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,63}\z`)
 

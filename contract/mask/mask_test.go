@@ -61,6 +61,8 @@ func TestWhatAMaskedDocumentLooksLike(t *testing.T) {
 		{"JSON within JSON", `{"x":"{\"uri\":\"http:\\/\\/acme.com\\/\",\"count\":1}"}`, `{"x":"{\"uri\":\"http:\\/\\/host1.example\\/\",\"count\":1}"}`},
 		{"an application's PHID is the same everywhere", `"PHID-APPS-PhabricatorHeraldApplication"`, `"PHID-APPS-PhabricatorHeraldApplication"`},
 		{"a lock's name", `"webhook(PHID-HWBH-abcdefghijklmnopqrst)()"`, `"%(PHID-HWBH-00000000000000000001)()"`},
+		{"tokens and policies are the same everywhere", `["PHID-TOKN-like-1","obj.maniphest.author"]`, `["PHID-TOKN-like-1","obj.maniphest.author"]`},
+		{"digits stay digits", `["00123456789"]`, `["%"]`},
 		{"no JSON", "alice\xff", "%"},
 		{"an empty text", ``, ``},
 		{"a number alone", `4711`, `%`},
@@ -99,11 +101,12 @@ var nasty = []string{
 	`{"uri":"http://10.4915.1.1/","ip":"4915:4915::4915","when":"4915-10-10T10:10:10"}`,
 	`{"class":"AcmeAliceWorker","story":"FeedAlice","c":"HeraldSmith","d":"PhabricatorAcmeThing"}`,
 	`{"a":"` + strings.Repeat("alice ", 50000) + `"}`,
+	`["a?!#$%&*?!#$%&*","hunter!@#$%^&*!@#$%^&*smith","?!#$%&*?!#$%&*"," ?!#$%&*?!#$%&* ","*!?#$%&*alice"]`,
 	strings.Repeat(`["alice",`, 400) + `0` + strings.Repeat(`]`, 400),
 }
 
 func TestNothingSecretIsLeftOfNastyData(t *testing.T) {
-	secret := regexp.MustCompile(`(?i:alice|smith|acme|4915|j.rgen)|YWxp`)
+	secret := regexp.MustCompile(`(?i:alice|smith|acme|4915|j.rgen)|YWxp|#\$%`)
 	for _, data := range nasty {
 		m := masker(t)
 		record := tasks.Record{Task: tasks.Task{Class: "AWorker", Data: []byte(data), ObjectPHID: new("PHID-ACME-x alice"), ContainerPHID: new("alice")}}
@@ -125,6 +128,29 @@ func TestNothingSecretIsLeftOfNastyData(t *testing.T) {
 
 // placeholders are numbers when a case runs.
 var placeholders = regexp.MustCompile(`\{\{now[^}]*\}\}`)
+
+func TestStandInsAreOfTheShapeOfWhatTheyStandFor(t *testing.T) {
+	for _, c := range []struct{ text, pattern string }{
+		{"Alice Smith", `^[A-Za-z ]{8}$`},
+		{"alice", `^[a-z]{4}$`},
+		{"ALICE", `^[A-Z]{4}$`},
+		{"00123456789", `^[0-9]{8}$`},
+		{"0a1b2c3d4e5f60718293a4b5c6d7e8f901234567", `^[0-9a-f]{40}$`},
+		{"DEADBEEF01", `^[0-9A-F]{10}$`},
+		{"abcdefghijklmnopqrstuvwxyz012345", `^[a-z0-9]{32}$`},
+		{"AbC_dEf-0123456789", `^[A-Za-z0-9_-]{18}$`},
+		{"Zoë", `^[A-Zà-ö]{2}$`},
+		{"Zoë Müller", `^[A-Za-zà-ö ]{8}$`},
+		{"漢字の名前", `^[一-鿿]{4}$`},
+		{"so 😀 then", `^[a-z 😀-😏]{8}$`},
+		{`C:\dir\file.txt`, `^[A-Za-z\\-]{15}$|^[A-Za-z\\-]{8}$`},
+		{"two\nlines of it", `^[a-z \n]{8}$`},
+	} {
+		if got := shaped(c.text, 1, 0); !regexp.MustCompile(c.pattern).MatchString(got) || got == c.text {
+			t.Errorf("%q became %q", c.text, got)
+		}
+	}
+}
 
 func TestMaskedJSONIsJSONOfTheSameStructure(t *testing.T) {
 	for _, data := range nasty {

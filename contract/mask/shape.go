@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -34,6 +35,11 @@ const invalid = "\xff"
 
 var hexadecimal = regexp.MustCompile(`\A(?:[0-9a-f]{8,}|[0-9A-F]{8,})\z`)
 
+// isHex reports whether a text is a number in hexadecimal, and not in decimal.
+func isHex(text string) bool {
+	return hexadecimal.MatchString(text) && strings.ContainsAny(text, "abcdefABCDEF")
+}
+
 // isToken reports whether a text looks like what a machine made: a key, a
 // digest. Its length means something and says nothing about a person.
 func isToken(text string) bool {
@@ -59,7 +65,7 @@ func shaped(like string, n, try int) string {
 	pick := func(from []rune) string { return string(from[draw.IntN(len(from))]) }
 	length := utf8.RuneCountInString(like)
 	longer := try / 20
-	if hexadecimal.MatchString(like) {
+	if isHex(like) {
 		return fill("", length+longer, func() string {
 			return pick([]rune(map[bool]string{true: "0123456789ABCDEF", false: "0123456789abcdef"}[strings.ToLower(like) != like]))
 		})
@@ -87,6 +93,7 @@ func shaped(like string, n, try int) string {
 	if !utf8.ValidString(like) {
 		must = append(must, invalid)
 	}
+	slices.Reverse(must) // the odd ones are there even where not all can be
 	if len(from) == 0 {
 		from = classes[0].pick
 	}

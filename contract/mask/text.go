@@ -13,14 +13,16 @@ import (
 // What is recognised within a text, in the order in which it is tried: a PHID, a
 // URL, an e-mail address, an IP address.
 var (
-	phid  = `PHID-[A-Z0-9]{4}-(?:[A-Z0-9]{4}-)?[A-Za-z0-9]{1,40}`
+	phid  = `PHID-TOKN-[a-z]+-[0-9]|PHID-[A-Z0-9]{4}-(?:[A-Z0-9]{4}-)?[A-Za-z0-9]{1,40}`
 	found = regexp.MustCompile(`(` + phid + `)` +
 		`|([A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>\x60{}|\\^]+)` +
 		`|([^\s@<>"'(),;:\\/=]+@[^\s@<>"'(),;:\\/=]+\.[^\s@<>"'(),;:\\/=.]+)` +
 		`|(\b\d{1,3}(?:\.\d{1,3}){3}\b|[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)`)
 
-	onlyPHIDs   = regexp.MustCompile(phid)
-	application = regexp.MustCompile(`\APHID-APPS-Phabricator[A-Za-z]*Application\z`)
+	onlyPHIDs = regexp.MustCompile(phid)
+
+	// Those of applications and of tokens are the same everywhere.
+	builtIn = regexp.MustCompile(`\APHID-(?:APPS-Phabricator[A-Za-z]*Application|TOKN-[a-z]+-[0-9])\z`)
 )
 
 // text masks a text that stands at a place.
@@ -87,27 +89,27 @@ func (m *Masker) free(text string) string {
 	if kept(text) {
 		return text
 	}
-	begin := strings.IndexFunc(text, telling)
-	if begin < 0 { // it is kept for no other reason than its braces
-		return strings.ReplaceAll(text, braces, "--")
-	}
-	last := strings.LastIndexFunc(text, telling)
-	_, size := utf8.DecodeRuneInString(text[last:])
-	head, inner, tail := text[:begin], text[begin:last+size], text[last+size:]
-	if !kept(inner) {
-		kind := "text"
-		if isToken(inner) || hexadecimal.MatchString(inner) {
-			kind = "token"
+	head, inner, tail := "", text, ""
+	if begin := strings.IndexFunc(text, telling); begin >= 0 {
+		last := strings.LastIndexFunc(text, telling)
+		_, size := utf8.DecodeRuneInString(text[last:])
+		if h, t := text[:begin], text[last+size:]; isSeparator(h) && isSeparator(t) {
+			head, inner, tail = h, text[begin:last+size], t
 		}
-		inner = m.standIn(kind, inner, func(n, try int) string { return shaped(inner, n, try) })
 	}
-	return strings.ReplaceAll(head+inner+tail, braces, "--")
+	if kept(inner) {
+		return text
+	}
+	kind := "text"
+	if isToken(inner) || isHex(inner) {
+		kind = "token"
+	}
+	return head + m.standIn(kind, inner, func(n, try int) string { return shaped(inner, n, try) }) + tail
 }
 
-// phid masks a PHID. What it is of stays, and so does its length; those of
-// applications are the same everywhere.
+// phid masks a PHID. What it is of stays, and so does its length.
 func (m *Masker) phid(phid string) string {
-	if application.MatchString(phid) {
+	if builtIn.MatchString(phid) {
 		return phid
 	}
 	cut := strings.LastIndexByte(phid, '-') + 1
