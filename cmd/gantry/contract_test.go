@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -54,6 +55,20 @@ func TestContractRefusesWhatCannotWork(t *testing.T) {
 		if got.code != c.code || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "secret") {
 			t.Errorf("%s: exit code %d, %s", c.line, got.code, got.err)
 		}
+	}
+}
+
+func TestTheServerOfContractVerifyComesFromTheEnvironmentWithItsPassword(t *testing.T) {
+	manifest := writeFile(t, "plugins.yaml", "plugins: [{path: /bin/true, classes: {PhabricatorTestWorker: {}}}]\n", 0o600)
+	dir := casesFolder(t, contractCases)
+	if err := os.WriteFile(filepath.Join(dir, "schema.sql"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, err bytes.Buffer
+	a := &app{out: &out, err: &err, configFile: filepath.Join(dir, "none.yaml"), environ: []string{serverVariable + "=u:secret@unix(/nowhere)/"}}
+	code := a.main([]string{"contract", "verify", "--cases", dir, "--plugins", manifest})
+	if code != exitUnavailable || !strings.Contains(err.String(), "/nowhere") || strings.Contains(err.String(), "secret") {
+		t.Errorf("exit code %d, %s", code, err.String())
 	}
 }
 

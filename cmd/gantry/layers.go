@@ -38,6 +38,8 @@ func environmentLayer(environ []string) (l layer, configFile string, err error) 
 				return "", nil
 			case "GANTRY_ACTIVE_HELP", "GANTRY_COMPLETION_DESCRIPTIONS":
 				return "", nil // cobra's, for completion scripts
+			case serverVariable:
+				return "", nil // of one command
 			}
 			return strings.ToLower(strings.TrimPrefix(name, envPrefix)), value
 		},
