@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/phorge"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -165,18 +167,26 @@ func TestRowsComeAlongFromTheConfiguredStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := t.TempDir()
-	config := writeFile(t, "gantry.yaml", "dsn: "+dsn+"\n", 0o600)
-	got := command(t, people(t), "", "contract", "new", "InviteWorker", "--cases="+dir, "--from-queue=1", "--rows=worker.person", "--config="+config)
-	if got.code != exitOK {
-		t.Fatalf("exit code %d, %s", got.code, got.err)
-	}
-	folder, err := contract.LoadFolder(dir)
+	namespace, err := phorge.NamespaceIn(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := folder.Cases[0].World.Rows["worker.person"]
-	if len(rows) != 1 || rows[0]["phid"] != "PHID-USER-00000000000000000001" || len(rows[0]["realName"].(string)) != 8 || strings.Contains(rows[0]["realName"].(string), "lice") {
-		t.Errorf("the rows are %v", rows)
+	site := phorgeDir(t, fmt.Sprintf(`{"mysql.host":"127.0.0.1","mysql.port":%d,"mysql.user":"root","storage.default-namespace":"%s"}`,
+		harness.Shared(t).Port(), namespace))
+	for _, config := range []string{"dsn: " + dsn + "\n", "phorge: " + site + "\n"} {
+		dir := t.TempDir()
+		got := command(t, people(t), "", "contract", "new", "InviteWorker", "--cases="+dir, "--from-queue=1", "--rows=worker.person",
+			"--config="+writeFile(t, "gantry.yaml", config, 0o600))
+		if got.code != exitOK {
+			t.Fatalf("exit code %d, %s", got.code, got.err)
+		}
+		folder, err := contract.LoadFolder(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := folder.Cases[0].World.Rows["worker.person"]
+		if len(rows) != 1 || rows[0]["phid"] != "PHID-USER-00000000000000000001" || len(rows[0]["realName"].(string)) != 8 || strings.Contains(rows[0]["realName"].(string), "lice") {
+			t.Errorf("the rows are %v", rows)
+		}
 	}
 }
