@@ -93,3 +93,18 @@ func TestWhatIsWrittenByTheWorldAloneIsNoChange(t *testing.T) {
 		t.Errorf("changes: %+v", got)
 	}
 }
+
+func TestWhatIsWrittenBetweenTwoCasesIsNoChangeAndIsPutBack(t *testing.T) {
+	s := base(t)
+	before := all(t, s)
+	if _, err := acme(t, s).Exec("UPDATE acme_thing SET name = 'meanwhile' WHERE id = 1"); err != nil {
+		t.Fatal(err)
+	}
+	o := run(t, s, acmeCase(contract.World{}), execute(t, s, "UPDATE acme_thing SET name = 'now' WHERE id = 2"))
+	if got := changesOf(o); len(got) != 1 || got[0].Key != "2" {
+		t.Errorf("changes: %+v", got)
+	}
+	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+		t.Errorf("left behind: %s", diff)
+	}
+}

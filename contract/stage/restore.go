@@ -35,16 +35,17 @@ func (sc *scene) restore(ctx context.Context) error {
 		}
 	}
 	problems = append(problems, tx.Commit())
-	if sc.tally.rows == nil {
-		return errors.Join(problems...)
-	}
-	for _, name := range s.written(sc.tally, now) {
-		// Data rows have names instead of ids in an observation.
-		if name != dataTable && !slices.Contains(kept, name) {
-			problems = append(problems, s.restoreCounter(ctx, name))
+	if sc.tally.rows != nil {
+		for _, name := range s.written(sc.tally, now) {
+			// Data rows have names instead of ids in an observation.
+			if name != dataTable && !slices.Contains(kept, name) {
+				problems = append(problems, s.restoreCounter(ctx, name))
+			}
 		}
 	}
-	return errors.Join(problems...)
+	// What somebody writes between two cases is put back after the next one.
+	s.settled, err = s.tally(ctx)
+	return errors.Join(append(problems, err)...)
 }
 
 const counterSQL = `SELECT AUTO_INCREMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?`

@@ -35,7 +35,7 @@ type scene struct {
 	frame    contract.Frame
 	c        contract.Case // with its placeholders expanded
 	audience *audience
-	opened   tally             // before anything was written
+	opened   tally             // when everything had been put back
 	tally    tally             // when before was read
 	before   map[string]*table // what was written since the stage was opened
 }
@@ -101,14 +101,11 @@ func (s *Stage) with(ctx context.Context, c contract.Case, side Side, do func(co
 	}
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
-	sc := &scene{stage: s}
+	sc := &scene{stage: s, opened: s.settled}
 	if err := sc.expand(ctx, c); err != nil {
 		return err
 	}
 	if err := side.Configure(ctx, sc.c.World.Options); err != nil {
-		return err
-	}
-	if sc.opened, err = s.tally(ctx); err != nil {
 		return err
 	}
 	release, err := s.hold(ctx, sc.c.World.Locks)

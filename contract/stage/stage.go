@@ -40,7 +40,8 @@ type Stage struct {
 	tables    map[string]*table // as they were found, by database.table
 	phids     map[string]bool   // in their rows
 	columns   map[string][]column
-	counts    bool // the server counts written rows
+	counts    bool  // the server counts written rows
+	settled   tally // when everything had been put back last
 	receivers *receivers
 	made      databases
 }
@@ -109,6 +110,9 @@ func (s *Stage) load(ctx context.Context) error {
 	}
 	s.phids = phidsIn(s.tables)
 	if err := s.raiseCounters(ctx); err != nil {
+		return err
+	}
+	if s.settled, err = s.tally(ctx); err != nil {
 		return err
 	}
 	dsn := s.dsn.Clone()
