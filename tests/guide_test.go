@@ -11,9 +11,9 @@ import (
 var (
 	// quotation is a block of the guide that says where it is from.
 	quotation = regexp.MustCompile("(?m)^\\[([^\\]\n]+)\\]\\(([^)\n]+)\\)\n\n```[a-z]+\n((?:[^`\n].*\n|\n)*)```$")
-	goCode = regexp.MustCompile("(?m)^```go$")
-	toc    = regexp.MustCompile(`\]\(#([a-z-]+)\)`)
-	title  = regexp.MustCompile(`(?m)^## (.+)$`)
+	goCode    = regexp.MustCompile("(?m)^```go$")
+	toc       = regexp.MustCompile(`\]\(#([a-z-]+)\)`)
+	title     = regexp.MustCompile(`(?m)^## (.+)$`)
 )
 
 const (
