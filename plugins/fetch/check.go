@@ -60,15 +60,16 @@ func (c *Checked) isOf(host string) bool {
 // Check answers whether a URI may be called, as
 // PhabricatorEnv::requireValidRemoteURIForFetch does for http and https: it
 // must have a domain that resolves, to IPv4 addresses of which none is in the
-// blacklist. The error is for people.
+// blacklist. The error is for people, and does not hold the URI, in which there may
+// be a password.
 func (b Blacklist) Check(ctx context.Context, uri string) (*Checked, error) {
 	host, err := domainOf(uri)
 	if err != nil {
-		return nil, fmt.Errorf("URI %q is not a valid fetchable resource: %w", uri, err)
+		return nil, fmt.Errorf("the URI is not a valid fetchable resource: %w", err)
 	}
 	addresses, err := b.resolve(ctx, host)
 	if err != nil {
-		return nil, fmt.Errorf("URI %q is not a valid fetchable resource: %w", uri, err)
+		return nil, fmt.Errorf("the URI is not a valid fetchable resource: %w", err)
 	}
 	return &Checked{host, addresses, b}, nil
 }

@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"compress/gzip"
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -271,5 +275,28 @@ func TestAnEndedContextIsNoStatus(t *testing.T) {
 	})
 	if status, err := Do(ctx, itself, Request{Method: "POST", URL: s.url("/"), Timeout: time.Minute}); err != context.Canceled {
 		t.Errorf("%v, %v", status, err)
+	}
+}
+
+// TestTrustIsThatOfTheSystem runs itself in a process whose system trusts the
+// receiver.
+func TestTrustIsThatOfTheSystem(t *testing.T) {
+	if url := os.Getenv("FETCH_TEST_URL"); url != "" {
+		if status := post(t, Request{URL: url}); status != (Status{HTTP, 200}) {
+			t.Error(status)
+		}
+		return
+	}
+	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(file, authority, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	itself := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTrustIsThatOfTheSystem$")
+	itself.Env = append(os.Environ(), "SSL_CERT_FILE="+file, "FETCH_TEST_URL="+s.URL)
+	if out, err := itself.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -32,11 +32,14 @@ func Generate(t *rapid.T) contract.Case {
 	priority := rapid.IntRange(0, 4000).Draw(t, "priority")
 	c.Task.Priority = &priority
 	c.World.Options = options(t)
-	c.World.Receivers = map[string]contract.Receiver{"hook": {Answers: answers(t)}}
+	// A receiver that speaks TLS is not called without: how it hangs up then is
+	// a race of its own.
+	receiver, schemes := contract.Receiver{Answers: answers(t)}, append(slices.Repeat([]string{"http://"}, 15), "https://")
 	if chance(t, "TLS", 5) {
-		c.World.Receivers["hook"] = contract.Receiver{TLS: true}
+		receiver.TLS, schemes = true, []string{"https://"}
 	}
-	c.World.Rows = rows(t)
+	c.World.Receivers = map[string]contract.Receiver{"hook": receiver}
+	c.World.Rows = rows(t, schemes)
 	if chance(t, "locked", 5) {
 		c.World.Locks = []string{"webhook(" + pick(t, "lock", hook, hook, other) + ")"}
 	}
@@ -120,9 +123,9 @@ func location(t *rapid.T) string {
 }
 
 // rows are the request, its webhook, what it is about, and other requests.
-func rows(t *rapid.T) map[string][]contract.Row {
+func rows(t *rapid.T, schemes []string) map[string][]contract.Row {
 	world := map[string][]contract.Row{
-		"herald.herald_webhook": {webhook(t)},
+		"herald.herald_webhook": {webhook(t, schemes)},
 		"herald.herald_webhookrequest": append([]contract.Row{{
 			"phid": request, "webhookPHID": pick(t, "webhookPHID", append(slices.Repeat([]string{hook}, 15), other)...),
 			"objectPHID": pick(t, "objectPHID", task, task, task, task, task, task, paste, "PHID-DASH-one00000000000000000"),
@@ -151,22 +154,22 @@ func rows(t *rapid.T) map[string][]contract.Row {
 	return world
 }
 
-func webhook(t *rapid.T) contract.Row {
+func webhook(t *rapid.T, schemes []string) contract.Row {
 	return contract.Row{
-		"phid": hook, "webhookURI": uri(t),
+		"phid": hook, "webhookURI": uri(t, schemes),
 		"status":  pick(t, "hook status", append(slices.Repeat([]string{"enabled", "firehose"}, 7), "disabled", "Disabled")...),
 		"hmacKey": pick(t, "hmacKey", append(slices.Repeat([]string{"0123456789abcdef0123456789abcdef", "k", `é"\`}, 5), "")...),
 	}
 }
 
 // uri is mostly one of the receiver.
-func uri(t *rapid.T) string {
+func uri(t *rapid.T, schemes []string) string {
 	if chance(t, "odd URI", 4) {
 		return pick(t, "uri", "", "x", "http://{{closed}}/", "ftp://{{receiver hook}}/", "http:///x", "http://nosuch.invalid/",
-			"http://[::1]/", "http://0/", "http://127.0.0.1:65536/", "http://127.0.0.1:0/", "http://{{receiver hook}}?x:y", "http://1.2.3.4.5/")
+			"http://[::1]/", "http://0/", "http://127.0.0.1:65536/", "http://127.0.0.1:0/", "https://{{receiver hook}}?x:y", "http://1.2.3.4.5/")
 	}
 	parts := rapid.SliceOfN(rapid.SampledFrom([]string{"/", "a", "..", ".", "?", "&x=1", "é", "%2f", "#f", "'", "|", "~", ";", "\\", "+"}), 0, 6).Draw(t, "path")
-	return pick(t, "scheme", append(slices.Repeat([]string{"http://"}, 15), "https://")...) +
+	return pick(t, "scheme", schemes...) +
 		pick(t, "login", "", "", "", "", "u@", "u:p@", "u:@", "%41:%zz@") + "{{receiver hook}}" +
 		pick(t, "begin", "/", "/", "/", "", "?", "#") + strings.Join(parts, "")
 }
