@@ -60,3 +60,34 @@ func TestTheGoldensOfThisRepositoryAreAsTheyAreRecorded(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryDeviationOfACaseStandsInTheDocument(t *testing.T) {
+	document, err := os.ReadFile("../DEVIATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := filepath.Glob("cases/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := 0
+	for _, dir := range dirs {
+		f, err := LoadFolder(dir)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, c := range f.Cases {
+			if c.Deviation == nil {
+				continue
+			}
+			declared++
+			if !bytes.Contains(document, []byte("`"+c.Deviation.ID+"`")) {
+				t.Errorf("case %s declares the deviation `%s`, which DEVIATIONS.md does not explain", c.Name, c.Deviation.ID)
+			}
+		}
+	}
+	if declared == 0 {
+		t.Error("no case declares a deviation; the test looks at nothing")
+	}
+}
