@@ -15,11 +15,16 @@ import (
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
+// What PhabricatorHash::digestToLength answered to each was recorded.
 func TestTheNameOfALockIsWhatPHPDigests(t *testing.T) {
-	// As PhabricatorHash::digestToLength answers for 20 bytes.
-	want := "ph:phabric-6rILUDHKjHKu:webhook-QBokMryimyyp"
-	if got := plugins.LockName("phabricator", "webhook(PHID-HWBH-a)"); got != want {
-		t.Errorf("the name is %s; PHP's is %s", got, want)
+	for _, c := range []struct{ namespace, name, want string }{
+		{"phabricator", "webhook(PHID-HWBH-a)", "ph:phabric-6rILUDHKjHKu:webhook-QBokMryimyyp"},
+		{"live", "webhook(PHID-HWBH-abcdefghij0123456789)", "ph:live-oGrT8.tol2_I:webhook-o4apX4hqGKcJ"},
+		{"phabricator", "w", "ph:phabric-6rILUDHKjHKu:w()-s0y0fjCKZPP0"},
+	} {
+		if got := plugins.LockName(c.namespace, c.name); got != c.want {
+			t.Errorf("%s in %s is %s; PHP's is %s", c.name, c.namespace, got, c.want)
+		}
 	}
 }
 

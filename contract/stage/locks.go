@@ -2,10 +2,11 @@ package stage
 
 import (
 	"context"
-	"crypto/sha1"
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"github.com/phorge-gantry/gantry/plugins"
 )
 
 // hold takes locks as somebody else would have them, on a connection of their
@@ -28,7 +29,7 @@ func (s *Stage) hold(ctx context.Context, names []string) (release func() error,
 		return errors.Join(append(problems, conn.Close())...)
 	}
 	for _, name := range names {
-		full := lockName(s.config.Namespace, name)
+		full := plugins.LockName(s.config.Namespace, name)
 		var got sql.NullInt64
 		err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 0)", full).Scan(&got)
 		if err == nil && got.Int64 != 1 {
@@ -40,23 +41,4 @@ func (s *Stage) hold(ctx context.Context, names []string) (release func() error,
 		held = append(held, full)
 	}
 	return release, nil
-}
-
-// lockName answers the name of the lock on the server that stands for a name
-// given to PhabricatorGlobalLock::newLock without parameters.
-func lockName(namespace, name string) string {
-	return "ph:" + digestToLength(namespace, 20) + ":" + digestToLength(name+"()", 20)
-}
-
-// digestToLength answers to PhabricatorHash::digestToLength: the beginning of
-// the text, and 12 characters that stand for all of it.
-func digestToLength(text string, length int) string {
-	const characters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._"
-	const digest = 12
-	hash := sha1.Sum([]byte(text))
-	var mapped [digest]byte
-	for i := range mapped {
-		mapped[i] = characters[hash[i]&0x3f]
-	}
-	return text[:min(len(text), length-digest-1)] + "-" + string(mapped[:])
 }

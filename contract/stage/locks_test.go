@@ -12,24 +12,12 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-// What PhabricatorHash::digestToLength answered to each was recorded.
-func TestALockIsCalledWhatPHPCallsIt(t *testing.T) {
-	for _, c := range []struct{ namespace, name, want string }{
-		{"live", "webhook(PHID-HWBH-abcdefghij0123456789)", "ph:live-oGrT8.tol2_I:webhook-o4apX4hqGKcJ"},
-		{"phabricator", "w", "ph:phabric-6rILUDHKjHKu:w()-s0y0fjCKZPP0"},
-	} {
-		if got := lockName(c.namespace, c.name); got != c.want {
-			t.Errorf("%s in %s is %s, want %s", c.name, c.namespace, got, c.want)
-		}
-	}
-}
-
 func TestSomebodyElseHoldsTheLocksOfAWorld(t *testing.T) {
 	s := newStage(t)
 	db := acme(t, s)
 	free := func(name string) bool {
 		var free sql.NullBool
-		if err := db.QueryRow("SELECT IS_FREE_LOCK(?)", lockName(s.Namespace(), name)).Scan(&free); err != nil {
+		if err := db.QueryRow("SELECT IS_FREE_LOCK(?)", plugins.LockName(s.Namespace(), name)).Scan(&free); err != nil {
 			t.Fatal(err)
 		}
 		return free.Bool

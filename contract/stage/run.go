@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -242,9 +243,12 @@ func (sc *scene) lease(ctx context.Context) (tasks.Task, error) {
 // require extends the lease, as the runtime does. A failure shows when the task
 // is settled.
 func (sc *scene) require(ctx context.Context, task tasks.Task, lease time.Duration) {
-	_, err := sc.stage.store.Renew(ctx, []tasks.Renewal{{ID: task.ID, Owner: task.Lease.Owner, LeaseTime: lease}})
-	if err != nil {
+	renewed, err := sc.stage.store.Renew(ctx, []tasks.Renewal{{ID: task.ID, Owner: task.Lease.Owner, LeaseTime: lease}})
+	switch {
+	case err != nil:
 		sc.stage.config.Log.Warn().Err(err).Str("case", sc.c.Name).Msg("the lease was not extended")
+	case renewed[0].Err == nil && renewed[0].Expires > task.Lease.Expires: // it can be long enough already
+		sc.frame.Lease = int64(math.Ceil(lease.Seconds()))
 	}
 }
 

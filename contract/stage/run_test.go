@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,24 +154,27 @@ func TestARunThatIsCutOffLeavesNothing(t *testing.T) {
 	run(t, s, acmeCase(world), does(s, func(context.Context, *plugins.Task) error { return nil })) // the lock is free again
 }
 
-func TestALeaseAsLongAsTheHandlerWants(t *testing.T) {
+func TestALeaseIsAsLongAsTheHandlerWants(t *testing.T) {
 	s := newStage(t)
-	long := s.Handler(plugins.Handler{
-		Class:         "AcmeWorker",
-		Handle:        func(context.Context, *plugins.Task) error { return nil },
-		RequiredLease: func(*plugins.Task) time.Duration { return 24 * time.Hour },
-	})
-	column := func(o contract.Observation) string {
-		for _, c := range o.Changes {
-			if c.Table == "worker.worker_archivetask" {
-				return *c.Columns["leaseExpires"].After
-			}
+	for _, c := range []struct {
+		required time.Duration
+		want     string
+	}{
+		{0, "{{leased+7200}}"},
+		{time.Minute, "{{leased+7200}}"}, // which it has already
+		{24 * time.Hour, "{{leased+86400}}"},
+	} {
+		o := run(t, s, acmeCase(contract.World{}), s.Handler(plugins.Handler{
+			Class:         "AcmeWorker",
+			Handle:        func(context.Context, *plugins.Task) error { return nil },
+			RequiredLease: func(*plugins.Task) time.Duration { return c.required },
+		}))
+		archived := slices.IndexFunc(o.Changes, func(c contract.Change) bool { return c.Table == "worker.worker_archivetask" })
+		if archived < 0 {
+			t.Fatalf("no archived task in %+v", o)
 		}
-		t.Fatalf("no archived task in %+v", o)
-		return ""
-	}
-	short := column(run(t, s, acmeCase(contract.World{}), does(s, func(context.Context, *plugins.Task) error { return nil })))
-	if got := column(run(t, s, acmeCase(contract.World{}), long)); got == short {
-		t.Errorf("both leases end at %s", got)
+		if got := *o.Changes[archived].Columns["leaseExpires"].After; got != c.want {
+			t.Errorf("a lease of %s ends at %s, want %s", c.required, got, c.want)
+		}
 	}
 }
