@@ -40,7 +40,8 @@ const maxRedirects = 20
 const userAgent = "Arcanist/1.0 Gantry"
 
 // Do makes a request and answers what came of it. The error is that of the
-// context, which has then ended before the response was there.
+// context, which has then ended before the response was there, or one of what
+// wrap answered.
 //
 // wrap is given what speaks to the network, and answers what is to be used in
 // its place: plugins.Task.Transport, so that a shadow run sends nothing. Each
@@ -68,7 +69,7 @@ func Do(ctx context.Context, wrap func(http.RoundTripper) http.RoundTripper, r R
 	case errors.As(err, &parse):
 		return Status{Parse, 1}, nil
 	}
-	return Status{CURL, codeReceive}, nil
+	return Status{}, err
 }
 
 // chain is a request with the redirects that follow from it.

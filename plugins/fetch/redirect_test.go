@@ -111,6 +111,23 @@ func TestAChainOfRedirectsEndsAfterTwenty(t *testing.T) {
 	}
 }
 
+func TestALoginBecomesAHeader(t *testing.T) {
+	for login, want := range map[string]string{
+		"u": "dTo=", "u:p": "dTpw", ":p": "OnA=", "": "Og==", ":": "Og==", "u:p:q": "dTpwOnE=", "u%20x:p%40": "dSB4OnBA", "u%:p": "dSU6cA==", "%75:%0a": "dToK",
+	} {
+		s := redirector(t)
+		post(t, Request{URL: strings.Replace(s.url("/302?/ok"), "//", "//"+login+"@", 1)})
+		for _, got := range s.got() {
+			if !strings.Contains(got, "\r\nAuthorization: Basic "+want+"\r\nUser-Agent: ") {
+				t.Errorf("%s@: sent %q; HTTPSFuture sends Basic %s", login, got, want)
+			}
+		}
+		if len(s.got()) != 2 {
+			t.Errorf("%s@: %q", login, s.lines())
+		}
+	}
+}
+
 // libcurl keeps the connection for the redirect, and takes it for stale when it
 // is cut.
 func TestARequestOnAUsedConnectionIsSentAgain(t *testing.T) {

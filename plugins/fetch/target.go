@@ -12,7 +12,7 @@ import (
 // target is where one request goes: a URL as libcurl reads it.
 type target struct {
 	scheme  string // http or https
-	login   string // user:password, decoded; "" when there is none
+	login   string // user:password, decoded and maybe empty; "" when there is none
 	host    string // as in the URL, but IPv4 addresses in their usual form
 	port    string // a number, never empty
 	request string // path and query, as the request line has them
@@ -67,12 +67,14 @@ const notInHost = " \r\n\t/:#?!@{}[]\\$'\"^`*<>=;,+&()"
 
 func (t *target) authority(text string) error {
 	login, host, ok := strings.Cut(text, "@")
-	if !ok {
-		login, host = "", text
-	}
-	if login != "" {
+	if ok {
 		user, password, _ := strings.Cut(login, ":")
 		t.login = decode(user) + ":" + decode(password)
+	} else {
+		host = text
+	}
+	if strings.IndexByte(t.login, 0) >= 0 {
+		return badURL("the login holds a null byte")
 	}
 	host, rest, err := splitHost(host)
 	if err != nil {

@@ -244,6 +244,7 @@ func TestFailuresHaveTheNumbersOfCurl(t *testing.T) {
 	}{
 		{"a space in the path", plain.URL + "/a b", 3, 0},
 		{"a control character", plain.URL + "/a\x01b", 3, 0},
+		{"a login with a null byte", "http://u%00:p@" + at, 3, 0},
 		{"two logins", "http://a@b@" + at, 3, 0},
 		{"a port that is none", "http://127.0.0.1:8a/", 3, 0},
 		{"a name that nobody has", "http://nosuch.invalid/", 6, 0},

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,58 +8,8 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/phorge-gantry/gantry/plugins"
-	"github.com/phorge-gantry/gantry/plugins/fetch"
 	"github.com/phorge-gantry/gantry/plugins/phpenc"
 )
-
-const (
-	optionSilent    = "phabricator.silent"
-	optionBlacklist = "security.outbound-blacklist"
-)
-
-func isSilent(ctx context.Context, task *plugins.Task) (bool, error) {
-	var value rawOption
-	err := task.Option(ctx, optionSilent, &value)
-	return phpenc.Truth(value.decoded), err
-}
-
-// rawOption is the value of an option, as PHP reads it.
-type rawOption struct{ decoded any }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *rawOption) UnmarshalJSON(data []byte) error {
-	o.decoded = phpenc.DecodeJSON(data)
-	return nil
-}
-
-// invalidURI says that a webhook must not be called.
-type invalidURI struct{ err error }
-
-func (e *invalidURI) Error() string { return e.err.Error() }
-func (e *invalidURI) Unwrap() error { return e.err }
-
-// check answers whether a URI may be called. The error is an invalidURI if it
-// may not.
-func check(ctx context.Context, task *plugins.Task, uri string) (*fetch.Checked, error) {
-	option := rawOption{phpenc.List(defaultBlacklist)}
-	if err := task.Option(ctx, optionBlacklist, &option); err != nil {
-		return nil, err
-	}
-	blocks, err := blocksOf(option.decoded)
-	if err != nil {
-		return nil, err
-	}
-	blacklist, err := fetch.ParseBlacklist(blocks)
-	if err != nil {
-		return nil, &invalidURI{fmt.Errorf("%s: %w", optionBlacklist, err)}
-	}
-	checked, err := blacklist.Check(ctx, uri)
-	if err != nil && ctx.Err() == nil {
-		return nil, &invalidURI{err}
-	}
-	return checked, err
-}
 
 // payload answers the body of the call.
 func (r *request) payload(transactions []string) (string, error) {
