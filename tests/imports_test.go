@@ -38,9 +38,10 @@ var rooms = map[string][]string{
 	"contract/cases/*": {"contract"},
 	"contract/mask":    {"contract", "tasks"},
 	"contract/queue":   {"tasks", "tasks/phorge"},
+	"contract/rows":    {},
 	"contract/scratch": {"php"},
 	"contract/stage": {
-		"tasks", "tasks/phorge", "plugins", "plugins/host", "bridge/pool", "contract", "contract/scratch",
+		"tasks", "tasks/phorge", "plugins", "plugins/host", "bridge/pool", "contract", "contract/rows", "contract/scratch",
 	},
 
 	"cmd/gantry": {
@@ -56,7 +57,7 @@ var rooms = map[string][]string{
 // drivers may be imported by their own rooms only (and by tests), so that the
 // vocabulary and the loop stay free of any backend.
 var drivers = map[string][]string{
-	"github.com/go-sql-driver/mysql": {"tasks/phorge", "plugins", "contract/scratch", "contract/stage"},
+	"github.com/go-sql-driver/mysql": {"tasks/phorge", "plugins", "contract/rows", "contract/scratch", "contract/stage"},
 	"github.com/hashicorp/go-plugin": {"plugins"},
 }
 

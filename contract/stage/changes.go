@@ -3,10 +3,9 @@ package stage
 import (
 	"context"
 	"database/sql"
-	"maps"
-	"slices"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/rows"
 )
 
 // changes answers what is different in the tables that were written since they
@@ -22,50 +21,29 @@ func (sc *scene) changes(ctx context.Context) ([]contract.Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		changes = append(changes, after.since(name, sc.was(name))...)
+		for _, row := range after.Since(sc.was(name)) {
+			changes = append(changes, change(name, after.Columns, row))
+		}
 	}
 	return changes, nil
 }
 
-// since answers how a table differs from what it held before.
-func (t *table) since(name string, before *table) []contract.Change {
-	was := map[string][][]sql.NullString{} // rows of a table without a key can be equal
-	for _, row := range before.rows {
-		key := t.keyOf(row)
-		was[key] = append(was[key], row)
-	}
-	var changes []contract.Change
-	for _, row := range t.rows {
-		key := t.keyOf(row)
-		var old []sql.NullString
-		if there := was[key]; len(there) > 0 {
-			old, was[key] = there[0], there[1:]
-		}
-		if old == nil || !slices.Equal(old, row) {
-			changes = append(changes, t.change(name, key, old, row))
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(was)) {
-		for range was[key] {
-			changes = append(changes, contract.Change{Table: name, Kind: contract.Removed, Key: key})
-		}
-	}
-	return changes
-}
-
 // change answers how a row differs from what it was. A new one differs in every
-// column.
-func (t *table) change(name, key string, old, row []sql.NullString) contract.Change {
-	c := contract.Change{Table: name, Kind: contract.Changed, Key: key, Columns: map[string]contract.Values{}}
-	if old == nil {
+// column, and of one that is gone its key says all.
+func change(name string, columns []string, row rows.Change) contract.Change {
+	c := contract.Change{Table: name, Kind: contract.Changed, Key: row.Key, Columns: map[string]contract.Values{}}
+	switch {
+	case row.New == nil:
+		c.Kind, c.Columns = contract.Removed, nil
+	case row.Old == nil:
 		c.Kind = contract.Added
 	}
-	for i, value := range row {
+	for i, value := range row.New {
 		switch {
-		case old == nil:
-			c.Columns[t.columns[i]] = contract.Values{After: text(value)}
-		case value != old[i]:
-			c.Columns[t.columns[i]] = contract.Values{Before: text(old[i]), After: text(value)}
+		case row.Old == nil:
+			c.Columns[columns[i]] = contract.Values{After: text(value)}
+		case value != row.Old[i]:
+			c.Columns[columns[i]] = contract.Values{Before: text(row.Old[i]), After: text(value)}
 		}
 	}
 	return c

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/rows"
 )
 
 // base puts rows where the stage finds them when it is opened.
@@ -59,7 +60,7 @@ func TestChangesAreThoseOfTheRunAndArePutBack(t *testing.T) {
 		if diff := cmp.Diff(want, changesOf(o), byPlace); diff != "" {
 			t.Errorf("counts %v: %s", counts, diff)
 		}
-		if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+		if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(rows.Table{})); diff != "" {
 			t.Errorf("counts %v: left behind: %s", counts, diff)
 		}
 	}
@@ -80,7 +81,7 @@ func TestATableThatWasEmptiedIsSeenAndPutBack(t *testing.T) {
 	if n := len(changesOf(o)); n != 6 {
 		t.Errorf("%d changes: %+v", n, changesOf(o))
 	}
-	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(rows.Table{})); diff != "" {
 		t.Errorf("left behind: %s", diff)
 	}
 }
@@ -104,7 +105,7 @@ func TestWhatIsWrittenBetweenTwoCasesIsNoChangeAndIsPutBack(t *testing.T) {
 	if got := changesOf(o); len(got) != 1 || got[0].Key != "2" {
 		t.Errorf("changes: %+v", got)
 	}
-	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(rows.Table{})); diff != "" {
 		t.Errorf("left behind: %s", diff)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/phorge-gantry/gantry/contract/rows"
 )
 
 // kept are tables that are not put back. The counter of task ids goes on: the
@@ -61,7 +63,7 @@ func (s *Stage) restoreCounter(ctx context.Context, name string) error {
 	if s.counts {
 		var next sql.NullInt64
 		database, table, _ := strings.Cut(name, ".")
-		if err := s.db.QueryRowContext(ctx, counterSQL, s.database(database), table).Scan(&next); err != nil || next.Int64 == sideID {
+		if err := s.db.QueryRowContext(ctx, counterSQL, s.names.Database(database), table).Scan(&next); err != nil || next.Int64 == sideID {
 			return err
 		}
 	}
@@ -70,27 +72,27 @@ func (s *Stage) restoreCounter(ctx context.Context, name string) error {
 
 // putBack makes a table hold what it held when the stage was opened.
 func (s *Stage) putBack(ctx context.Context, tx *sql.Tx, name string) error {
-	was := s.tables[name]
+	was, quoted := s.tables[name], s.names.Quoted(name)
 	is, err := s.reread(ctx, name)
 	if err != nil {
 		return err
 	}
-	if slices.EqualFunc(is.rows, was.rows, slices.Equal) {
+	if is.Same(was) {
 		return nil
 	}
 	// Two rows of a table without a key can be equal, and one of them gone.
-	if len(was.rows) == 0 || len(was.key) == 0 {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM "+s.quoted(name)); err != nil {
+	if len(was.Rows) == 0 || len(was.Key) == 0 {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+quoted); err != nil {
 			return err
 		}
-		return s.replace(ctx, tx, name, was, was.rows)
+		return was.Put(ctx, tx, quoted, was.Rows)
 	}
-	old := map[string][]sql.NullString{}
-	for _, row := range was.rows {
-		old[was.keyOf(row)] = row
+	old := map[string]rows.Row{}
+	for _, row := range was.Rows {
+		old[was.KeyOf(row)] = row
 	}
-	for _, row := range is.rows {
-		key := is.keyOf(row)
+	for _, row := range is.Rows {
+		key := is.KeyOf(row)
 		before, there := old[key]
 		if there && slices.Equal(before, row) {
 			delete(old, key)
@@ -98,52 +100,13 @@ func (s *Stage) putBack(ctx context.Context, tx *sql.Tx, name string) error {
 		if there {
 			continue
 		}
-		if err := s.remove(ctx, tx, name, is, row); err != nil {
+		if err := is.Remove(ctx, tx, quoted, row); err != nil {
 			return err
 		}
 	}
-	var lost [][]sql.NullString
+	var lost []rows.Row
 	for _, row := range old {
 		lost = append(lost, row)
 	}
-	return s.replace(ctx, tx, name, was, lost)
-}
-
-func (s *Stage) remove(ctx context.Context, tx *sql.Tx, name string, t *table, row []sql.NullString) error {
-	var where []string
-	for _, i := range t.key {
-		where = append(where, quote(t.columns[i])+" = ?")
-	}
-	_, err := tx.ExecContext(ctx, "DELETE FROM "+s.quoted(name)+" WHERE "+strings.Join(where, " AND "), arguments(t.keyValues(row))...)
-	return err
-}
-
-// replaceRows bounds one statement.
-const replaceRows = 100
-
-func (s *Stage) replace(ctx context.Context, tx *sql.Tx, name string, t *table, rows [][]sql.NullString) error {
-	one := "(" + strings.TrimSuffix(strings.Repeat("?,", len(t.columns)), ",") + ")"
-	for part := range slices.Chunk(rows, replaceRows) {
-		var values []any
-		for _, row := range part {
-			values = append(values, arguments(row)...)
-		}
-		all := strings.TrimSuffix(strings.Repeat(one+",", len(part)), ",")
-		if _, err := tx.ExecContext(ctx, "REPLACE INTO "+s.quoted(name)+" VALUES "+all, values...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func arguments(row []sql.NullString) []any {
-	var values []any
-	for _, value := range row {
-		if value.Valid {
-			values = append(values, []byte(value.String))
-		} else {
-			values = append(values, nil)
-		}
-	}
-	return values
+	return was.Put(ctx, tx, quoted, lost)
 }

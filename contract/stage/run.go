@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/rows"
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
@@ -36,13 +37,13 @@ type scene struct {
 	frame    contract.Frame
 	c        contract.Case // with its placeholders expanded
 	audience *audience
-	opened   tally             // when everything had been put back
-	tally    tally             // when before was read
-	before   map[string]*table // what was written since the stage was opened
+	opened   tally                  // when everything had been put back
+	tally    tally                  // when before was read
+	before   map[string]*rows.Table // what was written since the stage was opened
 }
 
 // was answers what a table held before the run.
-func (sc *scene) was(name string) *table {
+func (sc *scene) was(name string) *rows.Table {
 	if t := sc.before[name]; t != nil {
 		return t
 	}
@@ -181,7 +182,7 @@ func ignoreDone(err error) error {
 // PHP cannot read, and a case may be about just that.
 func (sc *scene) insertTask(ctx context.Context, tx *sql.Tx) error {
 	s, c := sc.stage, sc.c
-	counter, err := tx.ExecContext(ctx, "UPDATE "+s.quoted(countTable)+
+	counter, err := tx.ExecContext(ctx, "UPDATE "+s.names.Quoted(countTable)+
 		" SET counterValue = LAST_INSERT_ID(counterValue + 1) WHERE counterName = 'worker_activetask'")
 	if err == nil {
 		sc.frame.TaskID, err = counter.LastInsertId()
@@ -189,7 +190,7 @@ func (sc *scene) insertTask(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return fmt.Errorf("take a task id: %w", err)
 	}
-	data, err := tx.ExecContext(ctx, "INSERT INTO "+s.quoted(dataTable)+" (data) VALUES (?)", []byte(c.Data))
+	data, err := tx.ExecContext(ctx, "INSERT INTO "+s.names.Quoted(dataTable)+" (data) VALUES (?)", []byte(c.Data))
 	if err == nil {
 		sc.frame.DataID, err = data.LastInsertId()
 	}
@@ -200,7 +201,7 @@ func (sc *scene) insertTask(ctx context.Context, tx *sql.Tx) error {
 	if c.Task.Priority != nil {
 		priority = *c.Task.Priority
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO `+s.quoted(activeTable)+`
+	_, err = tx.ExecContext(ctx, `INSERT INTO `+s.names.Quoted(activeTable)+`
 (id, taskClass, leaseOwner, leaseExpires, failureCount, dataID, failureTime, priority, objectPHID, containerPHID, dateCreated, dateModified)
 VALUES (?, ?, NULL, NULL, ?, ?, NULL, ?, ?, ?, ?, ?)`,
 		sc.frame.TaskID, c.TaskClass, c.Task.FailureCount, sc.frame.DataID, priority, c.Task.ObjectPHID, c.Task.ContainerPHID,
@@ -217,7 +218,7 @@ func (sc *scene) look(ctx context.Context) (err error) {
 	if sc.tally, err = s.tally(ctx); err != nil {
 		return err
 	}
-	sc.before = map[string]*table{}
+	sc.before = map[string]*rows.Table{}
 	for _, name := range s.written(sc.opened, sc.tally) {
 		if sc.before[name], err = s.reread(ctx, name); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/rows"
 	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/tasks"
 )
@@ -42,14 +43,14 @@ func TestAnOutcomeIsObservedAsItIsSettled(t *testing.T) {
 			if diff := cmp.Diff(c.want, o.Outcome); diff != "" {
 				t.Error(diff)
 			}
-			var rows []string
+			var changed []string
 			for _, change := range o.Changes {
-				rows = append(rows, change.Table+" "+string(change.Kind))
+				changed = append(changed, change.Table+" "+string(change.Kind))
 			}
-			if diff := cmp.Diff(c.rows, rows); diff != "" {
+			if diff := cmp.Diff(c.rows, changed); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+			if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(rows.Table{})); diff != "" {
 				t.Errorf("left behind: %s", diff)
 			}
 		})
@@ -123,7 +124,7 @@ func TestWhatDidNotRunIsAnErrorThatSaysWhy(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "case acme: ") {
 				t.Errorf("the error is %v, want one that says %q", err, c.want)
 			}
-			if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+			if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(rows.Table{})); diff != "" {
 				t.Errorf("left behind: %s", diff)
 			}
 		})
@@ -148,7 +149,7 @@ func TestARunThatIsCutOffLeavesNothing(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
-	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(rows.Table{})); diff != "" {
 		t.Errorf("left behind: %s", diff)
 	}
 	run(t, s, acmeCase(world), does(s, func(context.Context, *plugins.Task) error { return nil })) // the lock is free again

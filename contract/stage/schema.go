@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/phorge-gantry/gantry/contract/rows"
 )
 
 // queueTables are in every schema: those of the queue, and the one in which
@@ -42,7 +44,7 @@ func (s *Stage) Schema(ctx context.Context, tables []string) (string, error) {
 			return "", fmt.Errorf("record the schema: there is no table %s in the namespace", name)
 		}
 		var table, definition string
-		if err := s.db.QueryRowContext(ctx, "SHOW CREATE TABLE "+s.quoted(name)).Scan(&table, &definition); err != nil {
+		if err := s.db.QueryRowContext(ctx, "SHOW CREATE TABLE "+s.names.Quoted(name)).Scan(&table, &definition); err != nil {
 			return "", fmt.Errorf("record the schema: %s: %w", name, err)
 		}
 		_, columns, ok := strings.Cut(definition, "(")
@@ -80,13 +82,13 @@ func (s *Stage) create(ctx context.Context, schema string) error {
 		if i+1 < len(starts) {
 			end = starts[i+1][0]
 		}
-		database, table := s.database(schema[start[2]:start[3]]), schema[start[4]:start[5]]
+		database, table := s.names.Database(schema[start[2]:start[3]]), schema[start[4]:start[5]]
 		if err := s.made.create(ctx, s.db, database); err != nil {
 			return err
 		}
-		statement := "CREATE TABLE " + quote(database) + "." + quote(table) + " (" + schema[start[1]:end]
+		statement := "CREATE TABLE " + rows.Quote(database) + "." + rows.Quote(table) + " (" + schema[start[1]:end]
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("make the table %s: %w", s.named(database, table), err)
+			return fmt.Errorf("make the table %s: %w", s.names.Name(database, table), err)
 		}
 	}
 	return nil
@@ -112,7 +114,7 @@ func (d *databases) create(ctx context.Context, db *sql.DB, name string) error {
 	if slices.Contains(d.names, name) {
 		return nil
 	}
-	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+quote(name)+" CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"); err != nil {
+	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+rows.Quote(name)+" CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"); err != nil {
 		return err
 	}
 	d.names = append(d.names, name)
@@ -123,7 +125,7 @@ func (d *databases) drop(db *sql.DB) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range d.names {
-		if _, failed := db.Exec("DROP DATABASE IF EXISTS " + quote(name)); failed != nil {
+		if _, failed := db.Exec("DROP DATABASE IF EXISTS " + rows.Quote(name)); failed != nil {
 			err = errors.Join(err, fmt.Errorf("drop the database %s: %w", name, failed))
 		}
 	}

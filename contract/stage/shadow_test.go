@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/rows"
 	"github.com/phorge-gantry/gantry/plugins"
 )
 
@@ -88,7 +89,7 @@ func TestAShadowRunLeavesNothingAndNotesWhatTheRealOneSends(t *testing.T) {
 			if err != nil || len(wrong) > 0 {
 				t.Errorf("%v, %v", fields(wrong), err)
 			}
-			if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+			if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(rows.Table{})); diff != "" {
 				t.Errorf("left behind: %s", diff)
 			}
 			side.Close()

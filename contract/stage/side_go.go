@@ -174,7 +174,7 @@ func (s *Stage) site(applications, wanted []string, encoded map[string]json.RawM
 	site := &plugins.Site{Namespace: s.config.Namespace, DSNs: map[string]string{}, Options: map[string]json.RawMessage{}}
 	for _, application := range applications {
 		if s.made.any() {
-			if err := s.made.create(context.Background(), s.db, s.database(application)); err != nil {
+			if err := s.made.create(context.Background(), s.db, s.names.Database(application)); err != nil {
 				return nil, fmt.Errorf("make the database of %s: %w", application, err)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/rows"
 	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tasks"
@@ -113,7 +114,7 @@ func TestACrashIsObservedAndTheNextCaseRuns(t *testing.T) {
 	if o := run(t, s, fine, side); o.Outcome.Kind != tasks.Succeeded {
 		t.Errorf("the next case is %+v", o.Outcome)
 	}
-	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(table{})); diff != "" {
+	if diff := cmp.Diff(before, all(t, s), cmp.AllowUnexported(rows.Table{})); diff != "" {
 		t.Errorf("left behind: %s", diff)
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"sync"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/rs/zerolog"
 
+	"github.com/phorge-gantry/gantry/contract/rows"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
 )
 
@@ -32,13 +32,14 @@ type Config struct {
 // Stage runs cases, one at a time.
 type Stage struct {
 	config Config
+	names  rows.Namespace
 	dsn    *mysql.Config
 
 	mu        sync.Mutex
 	db        *sql.DB
 	store     *phorge.Store
-	tables    map[string]*table // as they were found, by database.table
-	phids     map[string]bool   // in their rows
+	tables    map[string]*rows.Table // as they were found, by database.table
+	phids     map[string]bool        // in their rows
 	columns   map[string][]column
 	counts    bool  // the server counts written rows
 	settled   tally // when everything had been put back last
@@ -59,8 +60,8 @@ func Open(ctx context.Context, c Config) (*Stage, error) {
 		// Not wrapped: the driver quotes from the DSN, and so from the password.
 		return nil, errors.New("stage: the DSN cannot be read; it has the form user:password@tcp(host:port)/")
 	}
-	s := &Stage{config: c, dsn: dsn, columns: map[string][]column{}, receivers: newReceivers()}
-	if s.db, err = s.openBytes(); err != nil {
+	s := &Stage{config: c, names: rows.Namespace(c.Namespace), dsn: dsn, columns: map[string][]column{}, receivers: newReceivers()}
+	if s.db, err = rows.Open(dsn); err != nil {
 		return nil, err
 	}
 	if err := s.load(ctx); err != nil {
@@ -69,40 +70,11 @@ func Open(ctx context.Context, c Config) (*Stage, error) {
 	return s, nil
 }
 
-// openBytes answers a pool whose sessions read the content of columns as bytes
-// and write the same bytes, whatever characters the columns hold.
-func (s *Stage) openBytes() (*sql.DB, error) {
-	c := s.dsn.Clone()
-	c.DBName = ""
-	c.MultiStatements = true
-	c.InterpolateParams = true
-	c.Logger = &mysql.NopLogger{} // it would say once more, on stderr, what errors say
-	params := maps.Clone(c.Params)
-	if params == nil {
-		params = map[string]string{}
-	}
-	// A transaction that a side left open shows here, and not as a stage that hangs.
-	params["lock_wait_timeout"] = "30"
-	params["innodb_lock_wait_timeout"] = "30"
-	params["sql_mode"] = "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'"
-	c.Params = params
-	if err := c.Apply(mysql.Charset("binary", "")); err != nil {
-		return nil, err
-	}
-	connector, err := mysql.NewConnector(c)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the server at %s: %w", c.Addr, err)
-	}
-	db := sql.OpenDB(connector)
-	db.SetMaxIdleConns(2)
-	return db, nil
-}
-
 // load reads the namespace, and opens the queue when there is one.
 func (s *Stage) load(ctx context.Context) error {
 	s.counts = countWritten(ctx, s.db)
 	var err error
-	if s.tables, err = s.readAll(ctx); err != nil {
+	if s.tables, err = s.names.ReadAll(ctx, s.db); err != nil {
 		return err
 	}
 	if s.tables[activeTable] == nil {
@@ -116,7 +88,7 @@ func (s *Stage) load(ctx context.Context) error {
 		return err
 	}
 	dsn := s.dsn.Clone()
-	dsn.DBName = s.database("worker")
+	dsn.DBName = s.names.Database("worker")
 	s.store, err = phorge.Open(ctx, phorge.Config{DSN: dsn.FormatDSN(), Host: "stage", MaxConns: 2})
 	return err
 }
@@ -125,14 +97,12 @@ func (s *Stage) load(ctx context.Context) error {
 // the password.
 func (s *Stage) DSN(application string) string {
 	dsn := s.dsn.Clone()
-	dsn.DBName = s.database(application)
+	dsn.DBName = s.names.Database(application)
 	return dsn.FormatDSN()
 }
 
 // Namespace answers Config.Namespace.
 func (s *Stage) Namespace() string { return s.config.Namespace }
-
-func (s *Stage) database(application string) string { return s.config.Namespace + "_" + application }
 
 // Close drops what Prepare made and ends the connections and the receivers.
 func (s *Stage) Close() error {

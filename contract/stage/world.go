@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/rows"
 )
 
 // Ids of rows. A world names small ones, rows that name none count from
@@ -44,7 +45,7 @@ func (s *Stage) columnsOf(ctx context.Context, name string) ([]column, error) {
 		return nil, fmt.Errorf("there is no table %s in the namespace; tables are named database.table, without the namespace, and where there is no Phorge only those exist that were recorded", name)
 	}
 	database, tableName, _ := strings.Cut(name, ".")
-	found, err := s.db.QueryContext(ctx, columnsSQL, s.database(database), tableName)
+	found, err := s.db.QueryContext(ctx, columnsSQL, s.names.Database(database), tableName)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (s *Stage) insertRow(ctx context.Context, tx *sql.Tx, name string, columns 
 		default:
 			values = append(values, c.empty)
 		}
-		names = append(names, quote(c.name))
+		names = append(names, rows.Quote(c.name))
 	}
 	for _, unknown := range slices.Sorted(maps.Keys(row)) {
 		if !slices.ContainsFunc(columns, func(c column) bool { return c.name == unknown }) {
@@ -108,7 +109,7 @@ func (s *Stage) insertRow(ctx context.Context, tx *sql.Tx, name string, columns 
 		}
 	}
 	marks := strings.TrimSuffix(strings.Repeat("?,", len(values)), ",")
-	_, err := tx.ExecContext(ctx, "INSERT INTO "+s.quoted(name)+" ("+strings.Join(names, ",")+") VALUES ("+marks+")", values...)
+	_, err := tx.ExecContext(ctx, "INSERT INTO "+s.names.Quoted(name)+" ("+strings.Join(names, ",")+") VALUES ("+marks+")", values...)
 	return err
 }
 
@@ -141,14 +142,14 @@ func sqlValue(value any) (any, error) {
 // raiseCounters makes every AUTO_INCREMENT go on at sideID, and the ids of
 // tasks there or above.
 func (s *Stage) raiseCounters(ctx context.Context) error {
-	_, err := s.db.ExecContext(ctx, "INSERT INTO "+s.quoted(countTable)+" (counterName, counterValue) VALUES ('worker_activetask', ?)"+
+	_, err := s.db.ExecContext(ctx, "INSERT INTO "+s.names.Quoted(countTable)+" (counterName, counterValue) VALUES ('worker_activetask', ?)"+
 		" ON DUPLICATE KEY UPDATE counterValue = GREATEST(counterValue, VALUES(counterValue))", sideID)
 	if err != nil {
 		return fmt.Errorf("set the next id of a task: %w", err)
 	}
 	found, err := s.db.QueryContext(ctx, `
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_SCHEMA LIKE ? AND AUTO_INCREMENT IS NOT NULL AND AUTO_INCREMENT < ?`, s.like(), sideID)
+WHERE TABLE_SCHEMA LIKE ? AND AUTO_INCREMENT IS NOT NULL AND AUTO_INCREMENT < ?`, s.names.Like(), sideID)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ WHERE TABLE_SCHEMA LIKE ? AND AUTO_INCREMENT IS NOT NULL AND AUTO_INCREMENT < ?`
 		if err := found.Scan(&database, &name); err != nil {
 			return errors.Join(err, found.Close())
 		}
-		names = append(names, s.named(database, name))
+		names = append(names, s.names.Name(database, name))
 	}
 	if err := errors.Join(found.Err(), found.Close()); err != nil {
 		return err
@@ -172,7 +173,7 @@ WHERE TABLE_SCHEMA LIKE ? AND AUTO_INCREMENT IS NOT NULL AND AUTO_INCREMENT < ?`
 }
 
 func (s *Stage) resetCounter(ctx context.Context, name string) error {
-	if _, err := s.db.ExecContext(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", s.quoted(name), sideID)); err != nil {
+	if _, err := s.db.ExecContext(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", s.names.Quoted(name), sideID)); err != nil {
 		return fmt.Errorf("set the next id of %s: %w", name, err)
 	}
 	return nil

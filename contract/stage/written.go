@@ -42,7 +42,7 @@ func (s *Stage) tally(ctx context.Context) (tally, error) {
 	if err := s.db.QueryRowContext(ctx, unnamedSQL).Scan(&t.unnamed); err != nil {
 		return t, err
 	}
-	found, err := s.db.QueryContext(ctx, writtenSQL, s.like())
+	found, err := s.db.QueryContext(ctx, writtenSQL, s.names.Like())
 	if err != nil {
 		return t, err
 	}
@@ -52,7 +52,7 @@ func (s *Stage) tally(ctx context.Context) (tally, error) {
 		if err := found.Scan(&database, &name, &rows); err != nil {
 			return t, errors.Join(err, found.Close())
 		}
-		t.rows[s.named(database, name)] = rows
+		t.rows[s.names.Name(database, name)] = rows
 	}
 	return t, errors.Join(found.Err(), found.Close())
 }

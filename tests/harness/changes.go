@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/phorge-gantry/gantry/contract/rows"
 )
 
 // volatileTables differ between two runs of the same work, or belong to what
@@ -68,8 +70,7 @@ func (s *Snapshot) Changes(before *Snapshot) Changes {
 		if volatile(name) {
 			continue
 		}
-		for _, c := range s.tables[name].since(before.tables[name]) {
-			c.table = name
+		for _, c := range changesOf(name, s.tables[name], before.tables[name]) {
 			// Where chance decides the order of the rows, it must not
 			// number what they name.
 			if n.unknown(c.key) {
@@ -100,64 +101,28 @@ type change struct {
 	values  []sql.NullString
 }
 
-func (t *table) since(before *table) []*change {
+func changesOf(name string, now, before *rows.Table) []*change {
 	if before == nil {
-		before = &table{}
-	}
-	was := map[string][]sql.NullString{}
-	for _, row := range before.rows {
-		was[t.keyOf(row)] = row
+		before = &rows.Table{}
 	}
 	var changes []*change
-	for _, row := range t.rows {
-		key := t.keyOf(row)
-		old, there := was[key]
-		delete(was, key)
-		c := &change{sign: "+", key: key}
-		if there {
-			c.sign = "~"
+	for _, row := range now.Since(before) {
+		c := &change{table: name, sign: "~", key: row.Key}
+		switch {
+		case row.New == nil:
+			c.sign = "-"
+		case row.Old == nil:
+			c.sign = "+"
 		}
-		for i, value := range row {
-			if !there || value != old[i] {
-				c.columns = append(c.columns, t.columns[i])
+		for i, value := range row.New {
+			if row.Old == nil || value != row.Old[i] {
+				c.columns = append(c.columns, now.Columns[i])
 				c.values = append(c.values, value)
 			}
 		}
-		if len(c.columns) > 0 {
-			changes = append(changes, c)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(was)) {
-		changes = append(changes, &change{sign: "-", key: key})
+		changes = append(changes, c)
 	}
 	return changes
-}
-
-// keyOf is the primary key of a row, or all of it.
-func (t *table) keyOf(row []sql.NullString) string {
-	key := t.key
-	if len(key) == 0 {
-		for i := range row {
-			key = append(key, i)
-		}
-	}
-	parts := make([]string, len(key))
-	for i, column := range key {
-		parts[i] = row[column].String
-	}
-	return strings.Join(parts, " ")
-}
-
-// order sorts rows by their key, numbers as numbers.
-func (t *table) order(a, b []sql.NullString) int {
-	if len(t.key) == 1 {
-		x, errX := strconv.ParseUint(a[t.key[0]].String, 10, 64)
-		y, errY := strconv.ParseUint(b[t.key[0]].String, 10, 64)
-		if errX == nil && errY == nil {
-			return cmp.Compare(x, y)
-		}
-	}
-	return cmp.Compare(t.keyOf(a), t.keyOf(b))
 }
 
 func (c *change) line(named func(string) string) string {
@@ -208,7 +173,7 @@ func newNames(before, now *Snapshot) *names {
 		if volatile(name) {
 			continue
 		}
-		for _, row := range t.rows {
+		for _, row := range t.Rows {
 			for _, value := range row {
 				for _, found := range nameable.FindAllString(value.String, -1) {
 					n.old[found] = true
@@ -218,8 +183,8 @@ func newNames(before, now *Snapshot) *names {
 	}
 	for kind, table := range map[string]string{"task ": "worker_activetask", "data ": "worker_taskdata"} {
 		if t := before.tables["worker."+table]; t != nil {
-			for _, row := range t.rows {
-				n.old[kind+t.keyOf(row)] = true
+			for _, row := range t.Rows {
+				n.old[kind+t.KeyOf(row)] = true
 			}
 		}
 	}
