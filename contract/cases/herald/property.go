@@ -170,7 +170,7 @@ func uri(t *rapid.T, schemes []string) string {
 	}
 	parts := rapid.SliceOfN(rapid.SampledFrom([]string{"/", "a", "..", ".", "?", "&x=1", "é", "%2f", "#f", "'", "|", "~", ";", "\\", "+"}), 0, 6).Draw(t, "path")
 	return pick(t, "scheme", schemes...) +
-		pick(t, "login", "", "", "", "", "u@", "u:p@", "u:@", "%41:%zz@") + "{{receiver hook}}" +
+		pick(t, "login", "", "", "", "", "u@", "u:p@", "u:@", "@", "%41:%zz@") + "{{receiver hook}}" +
 		pick(t, "begin", "/", "/", "/", "", "?", "#") + strings.Join(parts, "")
 }
 
