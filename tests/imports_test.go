@@ -18,6 +18,7 @@ const module = "github.com/phorge-gantry/gantry/"
 var rooms = map[string][]string{
 	"tasks":           {},
 	"tasks/phorge":    {"tasks"},
+	"tasks/embedded":  {"tasks"},
 	"tasks/runtime":   {"tasks"},
 	"tasks/storetest": {"tasks"},
 	"tasks/spawn":     {},
@@ -59,6 +60,7 @@ var rooms = map[string][]string{
 var drivers = map[string][]string{
 	"github.com/go-sql-driver/mysql": {"tasks/phorge", "plugins", "contract/rows", "contract/scratch", "contract/stage"},
 	"github.com/hashicorp/go-plugin": {"plugins"},
+	"modernc.org/sqlite":             {"tasks/embedded"},
 }
 
 type listed struct {

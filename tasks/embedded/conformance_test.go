@@ -1,0 +1,111 @@
+package embedded
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
+)
+
+// epoch is what a standing clock shows, in 2033: far from the host's clock.
+const epoch = 2_000_000_000
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, clock storetest.Clock) storetest.Subject {
+		c := Config{Path: filepath.Join(t.TempDir(), "queue.db")}
+		if clock == storetest.Standing {
+			c.Clock = func() time.Time { return time.Unix(epoch, 0) }
+		}
+		one, other := open(t, c), open(t, c)
+		db := openFile(t, c.Path)
+		return storetest.Subject{
+			Store: one, Other: other, Operator: one, Rows: rows{db},
+			Close: func() {
+				var problem string
+				if err := db.QueryRow("PRAGMA integrity_check").Scan(&problem); err != nil || problem != "ok" {
+					t.Errorf("the file is damaged: %s (%v)", problem, err)
+				}
+				one.Close()
+				other.Close()
+				db.Close()
+			},
+		}
+	})
+}
+
+func open(t testing.TB, c Config) *Store {
+	t.Helper()
+	c.Host = "test"
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// openFile opens the file as the sqlite3 shell does, with a wait for others.
+func openFile(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", dsn(path, []string{"busy_timeout(10000)", "synchronous(OFF)"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// rows is another program's hand on the file.
+type rows struct{ db *sql.DB }
+
+func (r rows) Insert(task tasks.Task) (id int64, err error) {
+	if err := r.db.QueryRow("UPDATE queue SET lastID = lastID + 1 RETURNING lastID").Scan(&id); err != nil {
+		return 0, err
+	}
+	if task.Data != nil {
+		if _, err := r.db.Exec("INSERT INTO data VALUES (?, ?)", id, string(task.Data)); err != nil {
+			return 0, err
+		}
+	}
+	_, err = r.db.Exec(`INSERT INTO task (id, taskClass, leaseOwner, leaseExpires, failureCount, failureTime, priority,
+objectPHID, containerPHID, dateCreated, dateModified) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
+		id, task.Class, task.Owner, task.Expires, task.FailureCount, task.FailureTime, task.Priority,
+		task.ObjectPHID, task.ContainerPHID, task.DateCreated, task.DateModified)
+	return id, err
+}
+
+func (r rows) Place(id int64, place tasks.Place) error {
+	_, err := r.db.Exec("UPDATE task SET leaseOwner = ?, leaseExpires = ? WHERE id = ?", place.Owner, place.Expires, id)
+	return err
+}
+
+func (r rows) Age(seconds int64) error {
+	_, err := r.db.Exec("UPDATE task SET leaseExpires = max(leaseExpires - ?, 0)", seconds)
+	return err
+}
+
+func (r rows) All() ([]tasks.Record, error) {
+	found, err := r.db.Query(`SELECT t.*, data FROM (` + activeRecords + ` UNION ALL ` + archivedRecords + `) t
+LEFT JOIN data d ON d.id = t.id ORDER BY t.id`)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	var all []tasks.Record
+	for found.Next() {
+		var r tasks.Record
+		var result, duration, archivedEpoch *int64
+		if err := found.Scan(append(fields(&r.Task), &result, &duration, &archivedEpoch, &r.Data)...); err != nil {
+			return nil, err
+		}
+		if result != nil {
+			r.Archive = &tasks.Archive{Result: int(*result), Duration: *duration, Epoch: *archivedEpoch}
+		}
+		all = append(all, r)
+	}
+	return all, found.Err()
+}

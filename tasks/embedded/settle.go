@@ -1,0 +1,116 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// settleRows bounds the settlements that are written at once, so that no
+// transaction keeps other processes waiting for long.
+const settleRows = 500
+
+// Settle implements tasks.Store. A success, its follow-ups and its row in the
+// archive are one transaction. When a call fails, some of its settlements may
+// have been written; repeating it answers those as done.
+func (s *Store) Settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
+	answers := make([]tasks.Settled, 0, len(settlements))
+	for len(settlements) > 0 {
+		part := settlements[:min(len(settlements), settleRows)]
+		settlements = settlements[len(part):]
+		problems := make([]error, len(part))
+		for i, settlement := range part {
+			problems[i] = problem(settlement.Outcome)
+		}
+		var settled []tasks.Settled
+		err := s.write(ctx, func(tx *txn) (err error) {
+			settled, err = tx.settle(part, problems)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("settle %d tasks: %w", len(part), err)
+		}
+		answers = append(answers, settled...)
+	}
+	return answers, nil
+}
+
+// problem answers why an outcome cannot be stored, or nil.
+func problem(o tasks.Outcome) error {
+	switch o.Kind {
+	case tasks.Succeeded:
+		if err := validate(o.FollowUps); err != nil {
+			return fmt.Errorf("follow-up: %w", err)
+		}
+	case tasks.Failed, tasks.Yielded, tasks.Retry, tasks.Crashed, tasks.Released:
+	default:
+		return fmt.Errorf("%w: no store settles the outcome %q", tasks.ErrInvalid, o.Kind)
+	}
+	return nil
+}
+
+// settle answers each settlement and writes those that hold their row. A second
+// settlement of a task sees what the first one left.
+func (tx *txn) settle(settlements []tasks.Settlement, problems []error) ([]tasks.Settled, error) {
+	ids := make([]int64, len(settlements))
+	for i, s := range settlements {
+		ids[i] = s.ID
+	}
+	active, err := tx.active(ids)
+	if err != nil {
+		return nil, err
+	}
+	past, err := tx.archivedAmong(ids, active)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]tasks.Settled, len(settlements))
+	for i, s := range settlements {
+		answer := &answers[i]
+		answer.ID = s.ID
+		task := active[s.ID]
+		switch {
+		case task != nil && task.Owner != nil && *task.Owner == s.Lease.Owner:
+			if problems[i] != nil {
+				answer.Err = fmt.Errorf("outcome of task %d: %w", s.ID, problems[i])
+				continue
+			}
+			if answer.FollowUps, err = tx.end(task, s); err != nil {
+				return nil, err
+			}
+			if result, archives := resultOf(s.Outcome.Kind); archives {
+				delete(active, s.ID)
+				past[s.ID] = &tasks.Record{Task: *task, Archive: &tasks.Archive{Result: result}}
+			}
+		case task != nil && leftBy(s, task.Place), task == nil && archivedBy(s, past[s.ID]):
+		default:
+			answer.Err = fmt.Errorf("task %d is no longer held by %s: %w", s.ID, s.Lease.Owner, tasks.ErrLeaseLost)
+		}
+	}
+	return answers, nil
+}
+
+// end applies an outcome to a row that the caller holds, and answers the ids of
+// the follow-ups.
+func (tx *txn) end(task *tasks.Task, s tasks.Settlement) ([]int64, error) {
+	o := s.Outcome
+	switch o.Kind {
+	case tasks.Succeeded:
+		followUps, err := tx.insert(o.FollowUps, task.Priority)
+		if err != nil {
+			return nil, err
+		}
+		return followUps, tx.archive(task, tasks.ResultSuccess, max(0, o.Duration.Microseconds()))
+	case tasks.Failed:
+		return nil, tx.archive(task, tasks.ResultFailure, 0)
+	case tasks.Retry, tasks.Crashed:
+		task.FailureCount++
+		task.FailureTime = &tx.now
+	}
+	task.Place = after(s.Lease, o, tx.now)
+	if o.Kind != tasks.Released { // as leasing: nothing came of the task
+		task.DateModified = tx.now
+	}
+	return nil, tx.save(task)
+}
