@@ -30,18 +30,44 @@ against that. contract/GUIDE.md of Gantry tells the whole way.`,
 	}, a.contractNewCommand(), a.contractRecordCommand(), a.contractVerifyCommand(), a.contractLiveCommand())
 }
 
-// suite is what record, verify and live have in common: which cases of which
-// folder are run.
+// suite is which cases of which folder are run.
 type suite struct {
 	dir  string
 	only []string
 }
 
-func (s *suite) addFlags(cmd *cobra.Command) {
+// suiteCommand gives a command what record, verify and live have in common.
+func (a *app) suiteCommand(cmd *cobra.Command, run func(ctx context.Context, c *config, u stage.Suite) error) *cobra.Command {
+	var s suite
 	flags := cmd.Flags()
 	flags.StringVar(&s.dir, "cases", "", "`folder` of cases")
 	flags.StringSliceVar(&s.only, "only", nil, "only cases whose names match this `pattern`, as webhook-*; can be repeated")
 	flags.Lookup("only").DefValue = ""
+	addFlags(flags, "plugins")
+	cmd.Args = noArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		c, err := a.load(cmd)
+		if err != nil {
+			return err
+		}
+		u, err := s.load()
+		if err != nil {
+			return err
+		}
+		return run(ctx, c, u)
+	}
+	return cmd
+}
+
+func addJUnit(cmd *cobra.Command, junit *string) {
+	cmd.Flags().StringVar(junit, "junit", "", "`file` to write a JUnit report to")
+}
+
+// addArcanist gives a command the flag for an Arcanist that is somewhere else.
+func addArcanist(cmd *cobra.Command, arcanist *string) {
+	cmd.Flags().StringVar(arcanist, "arcanist", "", "`directory` of Arcanist (default the one beside the Phorge)")
 }
 
 // load answers the cases that were asked for.
@@ -142,6 +168,21 @@ func (a *app) startPhorge(ctx context.Context, from scratch.Checkouts, log zerol
 	g.php = stage.NewPHP(phorge, log)
 	g.ends = append(g.ends, g.php.Close)
 	return g, nil
+}
+
+// handlersFor answers a manifest with a handler for every class of the cases.
+func handlersFor(c *config, cases []contract.Case) (*host.Manifest, error) {
+	manifest, err := loadPlugins(c)
+	if err != nil {
+		return nil, err
+	}
+	classes := served(manifest)
+	for _, c := range cases {
+		if !classes[c.TaskClass] {
+			return nil, usagef("no handler binary of the manifest takes class %s of case %s", c.TaskClass, c.Name)
+		}
+	}
+	return manifest, nil
 }
 
 // handlers answers the side of the handlers of a manifest.

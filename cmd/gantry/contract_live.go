@@ -12,7 +12,6 @@ import (
 )
 
 func (a *app) contractLiveCommand() *cobra.Command {
-	var s suite
 	var arcanist, junit string
 	var shrink bool
 	cmd := &cobra.Command{
@@ -30,29 +29,13 @@ still do, and the smaller one is shown. That takes both sides, so verify cannot.
 Exit codes: 1 when a case is not as wanted, 2 when the cases, the manifest or the
 command line are wrong, 3 when MariaDB or the Phorge cannot be had.`,
 		Example: `  gantry contract live --cases cases --plugins plugins.yaml --phorge /opt/phorge --shrink`,
-		Args:    noArgs,
 	}
-	s.addFlags(cmd)
-	addFlags(cmd.Flags(), "plugins")
 	addArcanist(cmd, &arcanist)
-	cmd.Flags().StringVar(&junit, "junit", "", "`file` to write a JUnit report to")
+	addJUnit(cmd, &junit)
 	cmd.Flags().BoolVar(&shrink, "shrink", false, "make cases that differ smaller")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, stop := interruptible(cmd.Context())
-		defer stop()
-		c, err := a.load(cmd)
+	return a.suiteCommand(cmd, func(ctx context.Context, c *config, u stage.Suite) error {
+		manifest, err := handlersFor(c, u.Cases)
 		if err != nil {
-			return err
-		}
-		u, err := s.load()
-		if err != nil {
-			return err
-		}
-		manifest, err := loadPlugins(c)
-		if err != nil {
-			return err
-		}
-		if err := takesClasses(manifest, u.Cases); err != nil {
 			return err
 		}
 		from, err := checkouts(c, arcanist)
@@ -60,13 +43,7 @@ command line are wrong, 3 when MariaDB or the Phorge cannot be had.`,
 			return err
 		}
 		return a.live(ctx, u, manifest, from, shrink, junit, a.caseLogger(c))
-	}
-	return cmd
-}
-
-// addArcanist gives a command the flag for an Arcanist that is somewhere else.
-func addArcanist(cmd *cobra.Command, arcanist *string) {
-	cmd.Flags().StringVar(arcanist, "arcanist", "", "`directory` of Arcanist (default the one beside the Phorge)")
+	})
 }
 
 func (a *app) live(ctx context.Context, u stage.Suite, manifest *host.Manifest, from scratch.Checkouts, shrink bool, junit string, log zerolog.Logger) error {

@@ -15,7 +15,6 @@ import (
 )
 
 func (a *app) contractRecordCommand() *cobra.Command {
-	var s suite
 	var arcanist string
 	var update bool
 	cmd := &cobra.Command{
@@ -36,23 +35,10 @@ Exit codes: 1 when a record was not made, 2 when the cases or the command line a
 wrong, 3 when MariaDB or the Phorge cannot be had.`,
 		Example: `  gantry contract record --cases cases --phorge /opt/phorge
   gantry contract record --cases cases --phorge /opt/phorge --only 'silent-*' --update`,
-		Args: noArgs,
 	}
-	s.addFlags(cmd)
-	addFlags(cmd.Flags(), "plugins")
 	addArcanist(cmd, &arcanist)
 	cmd.Flags().BoolVar(&update, "update", false, "write over records that say something else")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, stop := interruptible(cmd.Context())
-		defer stop()
-		c, err := a.load(cmd)
-		if err != nil {
-			return err
-		}
-		u, err := s.load()
-		if err != nil {
-			return err
-		}
+	return a.suiteCommand(cmd, func(ctx context.Context, c *config, u stage.Suite) error {
 		from, err := checkouts(c, arcanist)
 		if err != nil {
 			return err
@@ -62,8 +48,7 @@ wrong, 3 when MariaDB or the Phorge cannot be had.`,
 			return err
 		}
 		return a.record(ctx, u, manifest, from, update, a.caseLogger(c))
-	}
-	return cmd
+	})
 }
 
 // forDeviations answers the manifest where a case declares a deviation, and nil
@@ -78,11 +63,11 @@ func forDeviations(c *config, cases []contract.Case) (*host.Manifest, error) {
 	if len(declared) == 0 {
 		return nil, nil
 	}
-	manifest, err := loadPlugins(c)
+	manifest, err := handlersFor(c, declared)
 	if err != nil {
 		return nil, coded{fmt.Errorf("case %s declares that Go does something else, which its handler binary has to show: %w", declared[0].Name, err), exitUsage}
 	}
-	return manifest, takesClasses(manifest, declared)
+	return manifest, nil
 }
 
 func (a *app) record(ctx context.Context, u stage.Suite, manifest *host.Manifest, from scratch.Checkouts, update bool, log zerolog.Logger) error {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/contract/stage"
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
@@ -20,7 +19,6 @@ import (
 const serverVariable = "GANTRY_CONTRACT_SERVER"
 
 func (a *app) contractVerifyCommand() *cobra.Command {
-	var s suite
 	var server, junit string
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -43,36 +41,19 @@ Exit codes: 1 when a case is not as wanted, 2 when the cases, the manifest or th
 command line are wrong, 3 when the server cannot be had.`,
 		Example: `  gantry contract verify --cases contract/cases/herald --plugins plugins.yaml
   gantry contract verify --cases cases --plugins plugins.yaml --only 'silent-*' --junit report.xml`,
-		Args: noArgs,
 	}
-	s.addFlags(cmd)
-	addFlags(cmd.Flags(), "plugins")
 	cmd.Flags().StringVar(&server, "server", "", "`DSN` of a server for tests, user@tcp(127.0.0.1:3306)/")
-	cmd.Flags().StringVar(&junit, "junit", "", "`file` to write a JUnit report to")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, stop := interruptible(cmd.Context())
-		defer stop()
-		c, err := a.load(cmd)
+	addJUnit(cmd, &junit)
+	return a.suiteCommand(cmd, func(ctx context.Context, c *config, u stage.Suite) error {
+		manifest, err := handlersFor(c, u.Cases)
 		if err != nil {
-			return err
-		}
-		u, err := s.load()
-		if err != nil {
-			return err
-		}
-		manifest, err := loadPlugins(c)
-		if err != nil {
-			return err
-		}
-		if err := takesClasses(manifest, u.Cases); err != nil {
 			return err
 		}
 		if server, err = a.serverOf(server); err != nil {
 			return err
 		}
 		return a.verify(ctx, u, manifest, server, junit, a.caseLogger(c))
-	}
-	return cmd
+	})
 }
 
 // serverOf answers the server of a command line, or of the environment.
@@ -86,17 +67,6 @@ func (a *app) serverOf(flag string) (string, error) {
 		}
 	}
 	return flag, nil
-}
-
-// takesClasses refuses a manifest without a handler for a class of the cases.
-func takesClasses(manifest *host.Manifest, cases []contract.Case) error {
-	classes := served(manifest)
-	for _, c := range cases {
-		if !classes[c.TaskClass] {
-			return usagef("no handler binary of the manifest takes class %s of case %s", c.TaskClass, c.Name)
-		}
-	}
-	return nil
 }
 
 func (a *app) verify(ctx context.Context, u stage.Suite, manifest *host.Manifest, server, junit string, log zerolog.Logger) (err error) {
