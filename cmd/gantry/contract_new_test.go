@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -153,11 +152,7 @@ func TestWhereThereAreTooFewTasksThatIsSaid(t *testing.T) {
 
 func TestRowsComeAlongFromTheConfiguredStore(t *testing.T) {
 	dsn := harness.Namespace(t)
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := harness.Open(t, dsn)
 	// The worker database is one of the named databases too.
 	for _, statement := range []string{
 		"CREATE TABLE person (phid varbinary(64) NOT NULL, realName varchar(64) NOT NULL)",

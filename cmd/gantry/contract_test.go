@@ -10,6 +10,7 @@ import (
 
 	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/contract/stage"
+	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
 // contractCases are two cases of the class that handler-testworker takes.
@@ -77,7 +78,7 @@ func TestTheServerOfContractVerifyComesFromTheEnvironmentWithItsPassword(t *test
 func recordedFolder(t *testing.T, server *scratch.MariaDB, manifest string) string {
 	t.Helper()
 	dir := casesFolder(t, contractCases)
-	schema, err := os.ReadFile("../../contract/stage/testdata/schema.sql")
+	others, err := os.ReadFile("../../contract/stage/testdata/schema.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func recordedFolder(t *testing.T, server *scratch.MariaDB, manifest string) stri
 	if err := g.open(t.Context(), server.DSN(""), "contract_test", a.caseLogger(&config{LogLevel: "error"})); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.stage.Prepare(t.Context(), string(schema)); err != nil {
+	if err := g.stage.Prepare(t.Context(), harness.RecordedSchema(string(others))); err != nil {
 		t.Fatal(err)
 	}
 	goldens, err := g.stage.Record(t.Context(), u, g.handlers(loaded, a.caseLogger(&config{LogLevel: "error"})), nil, false)

@@ -17,10 +17,7 @@ import (
 // namespace makes databases with rows that refer to one another.
 func namespace(t *testing.T, statements ...string) (string, Look) {
 	t.Helper()
-	db, err := sql.Open("mysql", harness.Shared(t).DSN(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := harness.Open(t, harness.Shared(t).DSN(""))
 	ns := "mask" + strings.ToLower(strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
 			return r
@@ -166,11 +163,7 @@ func TestRowsAreOnlyRead(t *testing.T) {
 	if _, err := look(t.Context(), table, []string{"x"}); err == nil {
 		t.Fatal("that was taken for a table")
 	}
-	db, err := sql.Open("mysql", harness.Shared(t).DSN(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := harness.Open(t, harness.Shared(t).DSN(""))
 	// What an Exec on the transaction of a look would come to.
 	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {

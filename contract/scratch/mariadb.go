@@ -126,13 +126,8 @@ func (m *MariaDB) Kill() error { return m.run.Kill() }
 // Restart starts the server again on the same data, socket and port. A server
 // that still runs is shut down first.
 func (m *MariaDB) Restart() error {
-	if err := m.run.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stop mariadbd: %w", err)
-	}
-	select {
-	case <-m.run.Exited():
-	case <-time.After(stopTime):
-		return fmt.Errorf("mariadbd (pid %d) did not stop within %s:\n%s", m.PID(), stopTime, m.logTail())
+	if err := m.run.End(syscall.SIGTERM, stopTime); err != nil {
+		return fmt.Errorf("stop mariadbd: %w\n%s", err, m.logTail())
 	}
 	return m.start()
 }
@@ -164,30 +159,10 @@ func (m *MariaDB) start() error {
 	if m.run, err = Spawn(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", mariadbd, err)
 	}
-	if err := m.awaitReady(); err != nil {
-		return errors.Join(err, m.Kill())
+	if err := m.run.AwaitUp(startTime, func(ctx context.Context) error { return m.Exec(ctx, "", "DO 1") }); err != nil {
+		return errors.Join(fmt.Errorf("start mariadbd: %w\n%s", err, m.logTail()), m.Kill())
 	}
 	return nil
-}
-
-func (m *MariaDB) awaitReady() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTime)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := m.Exec(ctx, "", "DO 1")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-m.run.Exited():
-			return fmt.Errorf("mariadbd ended while it started:\n%s", m.logTail())
-		case <-ctx.Done():
-			return fmt.Errorf("mariadbd was not ready within %s: %w\n%s", startTime, err, m.logTail())
-		case <-tick.C:
-		}
-	}
 }
 
 // Exec runs statements in a database of the server, which may be empty, on a

@@ -1,12 +1,14 @@
 package scratch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // Process is a child that does not outlive this process.
@@ -58,6 +60,40 @@ func (p *Process) Signal(signal os.Signal) error {
 		return fmt.Errorf("send %s to process %d: %w", signal, p.PID(), err)
 	}
 	return nil
+}
+
+// End asks the process by a signal to end, and waits until it has.
+func (p *Process) End(signal os.Signal, limit time.Duration) error {
+	if err := p.Signal(signal); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(limit):
+		return fmt.Errorf("process %d did not end within %s", p.PID(), limit)
+	}
+}
+
+// AwaitUp waits until what the process serves is up.
+func (p *Process) AwaitUp(limit time.Duration, up func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := up(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("process %d ended while it started: %v", p.PID(), p.err)
+		case <-ctx.Done():
+			return fmt.Errorf("process %d was not ready within %s: %w", p.PID(), limit, err)
+		case <-tick.C:
+		}
+	}
 }
 
 // Kill ends the process, and with it the process group that it leads, if any.

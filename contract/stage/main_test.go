@@ -15,27 +15,22 @@ import (
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
+// The tables of an application that does not exist.
+//
 //go:embed testdata/schema.sql
-var schema string
+var acmeTables string
+
+var schema = harness.RecordedSchema(acmeTables)
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
 var namespaces atomic.Int64
 
-// newStage answers a stage in a namespace of its own, with the tables of
-// testdata/schema.sql.
+// newStage answers a stage in a namespace of its own, with the tables of the
+// queue and of the application.
 func newStage(t testing.TB) *Stage {
 	t.Helper()
-	server := harness.Shared(t)
-	s, err := Open(t.Context(), Config{DSN: server.DSN(""), Namespace: fmt.Sprintf("stage%d", namespaces.Add(1))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := openEmpty(t)
 	if err := s.Prepare(t.Context(), schema); err != nil {
 		t.Fatal(err)
 	}
@@ -45,12 +40,7 @@ func newStage(t testing.TB) *Stage {
 // acme opens the database of the application that does not exist.
 func acme(t testing.TB, s *Stage) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", s.DSN("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
+	return harness.Open(t, s.DSN("acme"))
 }
 
 // does answers the side of a handler of AcmeWorker that does something.
@@ -122,6 +112,10 @@ func openEmpty(t testing.TB) *Stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s
 }

@@ -42,11 +42,7 @@ type node struct {
 
 func newWorld(t *testing.T, dsn string) *world {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := harness.Open(t, dsn)
 	return &world{T: t, dsn: dsn, db: db}
 }
 

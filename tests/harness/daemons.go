@@ -108,13 +108,8 @@ func (m *Taskmaster) Kill() error { return m.process.Kill() }
 
 // Stop lets the taskmaster finish its task and waits for its end.
 func (m *Taskmaster) Stop() error {
-	if err := m.process.Signal(syscall.SIGINT); err != nil {
-		return fmt.Errorf("stop a taskmaster: %w", err)
+	if err := m.process.End(syscall.SIGINT, patience); err != nil {
+		return errors.Join(fmt.Errorf("stop a taskmaster: %w", err), m.Kill())
 	}
-	select {
-	case <-m.process.Exited():
-		return nil
-	case <-time.After(patience):
-		return errors.Join(fmt.Errorf("taskmaster %d did not stop within %s", m.PID(), patience), m.Kill())
-	}
+	return nil
 }

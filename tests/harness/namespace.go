@@ -4,12 +4,19 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"strings"
 
 	"github.com/phorge-gantry/gantry/contract/scratch"
 )
 
 //go:embed schema.sql
 var schema string
+
+// RecordedSchema answers the worker tables as a recorded schema has them, and
+// others, which are definitions of the same form.
+func RecordedSchema(others string) string {
+	return strings.ReplaceAll(schema, "CREATE TABLE ", "CREATE TABLE worker.") + others
+}
 
 // CreateNamespace makes the database <ns>_worker with Phorge's worker tables,
 // empty.

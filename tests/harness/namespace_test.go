@@ -7,16 +7,6 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-func open(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
-}
-
 func query(t *testing.T, db *sql.DB, statement string) string {
 	t.Helper()
 	var value string
@@ -30,15 +20,15 @@ func TestNamespacesAreEmptyApartAndDropped(t *testing.T) {
 	var first, second string
 	t.Run("while they are used", func(t *testing.T) {
 		first, second = Namespace(t), Namespace(t)
-		if _, err := open(t, first).Exec("INSERT INTO worker_taskdata (data) VALUES ('[]')"); err != nil {
+		if _, err := Open(t, first).Exec("INSERT INTO worker_taskdata (data) VALUES ('[]')"); err != nil {
 			t.Fatal(err)
 		}
-		if got := query(t, open(t, second), "SELECT COUNT(*) FROM worker_taskdata"); got != "0" {
+		if got := query(t, Open(t, second), "SELECT COUNT(*) FROM worker_taskdata"); got != "0" {
 			t.Errorf("the other namespace holds %s rows, want 0", got)
 		}
 	})
 	for _, dsn := range []string{first, second} {
-		if err := open(t, dsn).PingContext(t.Context()); err == nil {
+		if err := Open(t, dsn).PingContext(t.Context()); err == nil {
 			t.Errorf("%s is still there", dsn)
 		}
 	}

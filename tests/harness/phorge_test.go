@@ -17,7 +17,7 @@ func TestScheduledTasksAreDrainedByAStockTaskmaster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, p.DSN())
+	db := Open(t, p.DSN())
 	if got := query(t, db, "SELECT COUNT(*) FROM worker_activetask WHERE priority = 1234"); got != "20" {
 		t.Fatalf("%s tasks are queued, want 20", got)
 	}

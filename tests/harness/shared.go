@@ -10,6 +10,7 @@
 package harness
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -95,6 +96,17 @@ func Namespace(t testing.TB) (dsn string) {
 		}
 	})
 	return m.DSN(ns + "_worker")
+}
+
+// Open answers a pool of connections, closed when the test ends.
+func Open(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
 // Eventually waits until a condition holds and fails the test when it does not

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
-	"time"
 
 	"github.com/phorge-gantry/gantry/contract/scratch"
 )
@@ -213,24 +212,11 @@ func (w *Web) start(path string, args ...string) (*scratch.Process, error) {
 
 // awaitUp waits until a server answers.
 func awaitUp(name string, p *scratch.Process, log string, up func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := up()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.Exited():
-			text, _ := os.ReadFile(log)
-			return fmt.Errorf("%s ended while it started (%v):\n%s", name, p.Err(), text)
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%s was not ready within %s: %w", name, patience, err), p.Kill())
-		case <-tick.C:
-		}
+	if err := p.AwaitUp(patience, func(context.Context) error { return up() }); err != nil {
+		text, _ := os.ReadFile(log)
+		return errors.Join(fmt.Errorf("start %s: %w\n%s", name, err, text), p.Kill())
 	}
+	return nil
 }
 
 // fpmProgram finds php-fpm, whose name holds its version in Debian.

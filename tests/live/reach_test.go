@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -95,11 +94,7 @@ func TestPHPAndHandlersExcludeOneAnother(t *testing.T) {
 
 func TestHandlersReadOptionsAsPHPDoes(t *testing.T) {
 	p := harness.Live(t)
-	db, err := sql.Open("mysql", p.Server().DSN(p.Namespace()+"_config"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := harness.Open(t, p.Server().DSN(p.Namespace()+"_config"))
 	defer func() {
 		if _, err := db.Exec("DELETE FROM config_entry WHERE phid LIKE 'PHID-TEST-%'"); err != nil {
 			t.Error(err)

@@ -18,11 +18,7 @@ type queue struct{ *sql.DB }
 
 func openQueue(t *testing.T, p *harness.Phorge) queue {
 	t.Helper()
-	db, err := sql.Open("mysql", p.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := harness.Open(t, p.DSN())
 	return queue{db}
 }
 
