@@ -1,5 +1,7 @@
 package tasks
 
+import "context"
+
 // Categories of failed attempts that Go itself finds. PHP adds its own, such
 // as permanent, exception, error, retries and unknown-class.
 const (
@@ -25,4 +27,11 @@ type Attempt struct {
 	Owner    string `json:"leaseOwner"`
 	Duration int64  `json:"durationUs"` // microseconds of work
 	Epoch    int64  `json:"epoch"`      // when it was settled
+}
+
+// AttemptReader is a store that keeps failed attempts.
+type AttemptReader interface {
+	// Attempts answers the latest failed attempts of a task, newest first, at
+	// most limit.
+	Attempts(ctx context.Context, taskID int64, limit int) ([]Attempt, error)
 }

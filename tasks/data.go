@@ -13,8 +13,8 @@ import (
 // lies deeper it reads as null.
 const maxNesting = 511
 
-// checkData answers why PHP's json_decode would read data as null, or nil.
-func checkData(data []byte) error {
+// CheckData answers why PHP's json_decode would read data as null, or nil.
+func CheckData(data []byte) error {
 	switch {
 	case !utf8.Valid(data):
 		return errors.New("data is not UTF-8; encode binary values, for example as base64")

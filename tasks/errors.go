@@ -22,6 +22,12 @@ var (
 	// ErrTooLarge: the data is larger than the server accepts.
 	ErrTooLarge = errors.New("too large")
 
+	// ErrKeyReused: the idempotency key was used for other tasks.
+	ErrKeyReused = errors.New("idempotency key was used for other tasks")
+
+	// ErrNoKeys: idempotency keys cannot be kept by the store as it is set up.
+	ErrNoKeys = errors.New("idempotency keys cannot be kept")
+
 	// ErrNotFound: there is no such task, active or archived.
 	ErrNotFound = errors.New("no such task")
 
@@ -43,3 +49,13 @@ var (
 	// ErrUnchanged: the task already is as asked.
 	ErrUnchanged = errors.New("task is unchanged")
 )
+
+// SizeError is an ErrTooLarge of which the numbers are known.
+type SizeError struct {
+	Size, Limit int // bytes of data
+}
+
+func (e *SizeError) Error() string { return ErrTooLarge.Error() }
+
+// Unwrap answers ErrTooLarge.
+func (e *SizeError) Unwrap() error { return ErrTooLarge }

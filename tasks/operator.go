@@ -73,6 +73,10 @@ type Filter struct {
 
 	After int64 // only ids above it
 	Limit int   // rows in a page, at least 1
+
+	// WithoutData says that nobody will look at the data; a store may then leave
+	// it out.
+	WithoutData bool
 }
 
 // Page is one page of a listing. It can hold fewer rows than the limit, even

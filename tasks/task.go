@@ -98,8 +98,8 @@ func (n NewTask) Validate() error {
 		why = errors.New("taskClass is empty")
 	case len(n.Class) > 64 || !utf8.ValidString(n.Class):
 		why = fmt.Errorf("taskClass %.80q must be at most 64 bytes of UTF-8", n.Class)
-	case checkData(n.Data) != nil:
-		why = checkData(n.Data)
+	case CheckData(n.Data) != nil:
+		why = CheckData(n.Data)
 	case n.Priority != nil && (*n.Priority < 0 || *n.Priority > math.MaxUint32):
 		why = fmt.Errorf("priority %d is out of range; it is 0 to 4294967295", *n.Priority)
 	case n.DelayUntil < 0 || n.DelayUntil > math.MaxUint32:

@@ -29,7 +29,7 @@ const (
 	// worker.tasks keeps archived tasks.
 	keptFor = 14 * 24 * time.Hour
 
-	// Old attempts are deleted once so many were written, or some and so much
+	// Old rows are deleted once so many were written, or some and so much
 	// time has passed, and twice as many at most: that keeps up with any rate,
 	// and no transaction is large.
 	trimAfter = 500
@@ -128,23 +128,23 @@ func (s *Store) Attempts(ctx context.Context, taskID int64, limit int) ([]tasks.
 // trim deletes old attempts when it is time, after so many new ones. A failure
 // is no matter: the next call deletes them.
 func (s *Store) trim(ctx context.Context, written int) {
-	if n := s.gantry.toTrim(written); n > 0 {
+	if n := s.gantry.attempts.due(written, s.gantry.now()); n > 0 {
 		_, _ = s.db.ExecContext(ctx, fmt.Sprintf(trimSQL, s.gantry.table("attempts")), int(keptFor/time.Second), n)
 	}
 }
 
-// toTrim answers how many old attempts may be deleted now.
-func (g *gantry) toTrim(written int) int {
+// due answers how many old rows may be deleted now, after so many new ones.
+func (t *trimming) due(written int, now time.Time) int {
 	if written == 0 {
 		return 0
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.attempted += written
-	if g.attempted < trimAfter && g.now().Sub(g.trimmed) < trimEvery {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.written += written
+	if t.written < trimAfter && now.Sub(t.last) < trimEvery {
 		return 0
 	}
-	n := 2 * max(g.attempted, trimAfter)
-	g.attempted, g.trimmed = 0, g.now()
+	n := 2 * max(t.written, trimAfter)
+	t.written, t.last = 0, now
 	return n
 }

@@ -135,7 +135,7 @@ func TestTasksThatADeadGantryHeldHaveALostAttempt(t *testing.T) {
 	s := q.open()
 	ids := enqueue(t, s, news(4, "A")...)
 	dead := tasks.Owner{Fence: 1, Nonce: "dead", Host: "there"}.String()
-	own := s.ownerFor(1, 0)
+	own := s.ownerFor("", 1, 0)
 	past := q.number("SELECT UNIX_TIMESTAMP() - 60")
 	for i, owner := range []string{dead, own, tasks.YieldOwner} {
 		q.exec("UPDATE worker_activetask SET leaseOwner = ?, leaseExpires = ? WHERE id = ?", owner, past, ids[i])
@@ -296,7 +296,7 @@ func TestManyAttemptsDeleteMoreThanTheyAre(t *testing.T) {
 	g := newGantry("ns_worker", func() time.Time { return now })
 	deleted := 0
 	for range 1000 {
-		deleted += g.toTrim(90)
+		deleted += g.attempts.due(90, g.now())
 	}
 	if deleted < 150_000 || deleted > 190_000 {
 		t.Errorf("90,000 attempts within a second delete up to %d", deleted)

@@ -61,7 +61,7 @@ func (s *Store) validate(news []tasks.NewTask) error {
 		}
 		if len(n.Data) > s.server.maxPacket {
 			return fmt.Errorf("%w: task of class %q: data has %d bytes and max_allowed_packet of the server is %d; store the content elsewhere and queue a reference, or raise it",
-				tasks.ErrTooLarge, n.Class, len(n.Data), s.server.maxPacket)
+				&tasks.SizeError{Size: len(n.Data), Limit: s.server.maxPacket}, n.Class, len(n.Data), s.server.maxPacket)
 		}
 	}
 	return nil

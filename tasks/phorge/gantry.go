@@ -24,8 +24,14 @@ type gantry struct {
 	problem error     // why it cannot be used, nil when it can
 	checked time.Time // when that was found out
 
-	attempted int       // attempts written since the old ones were last deleted
-	trimmed   time.Time // when that was
+	attempts, keys trimming
+}
+
+// trimming tells when old rows of a table are deleted.
+type trimming struct {
+	mu      sync.Mutex
+	written int       // rows since the old ones were last deleted
+	last    time.Time // when that was
 }
 
 // recheck is how often a database that cannot be used is looked for again: it

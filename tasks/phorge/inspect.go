@@ -92,8 +92,10 @@ func (s *Store) List(ctx context.Context, f tasks.Filter) (tasks.Page, error) {
 		found = found[:f.Limit]
 		page.Next = found[f.Limit-1].ID
 	}
-	if err := s.fillData(ctx, found); err != nil {
-		return tasks.Page{}, fmt.Errorf("list tasks: %w", err)
+	if !f.WithoutData {
+		if err := s.fillData(ctx, found); err != nil {
+			return tasks.Page{}, fmt.Errorf("list tasks: %w", err)
+		}
 	}
 	for _, r := range found {
 		page.Tasks = append(page.Tasks, r.Record)

@@ -49,8 +49,9 @@ type leaser struct {
 	idle idle
 
 	// undelivered are tasks that were leased and not answered, because the
-	// COMMIT was not answered or their data could not be read.
-	undelivered []*row
+	// COMMIT was not answered or their data could not be read, by the name of
+	// the caller they were leased for.
+	undelivered map[string][]*row
 }
 
 // settled answers the highest id below which no task is expected to become
@@ -59,11 +60,17 @@ func (l *leaser) settled() int64 { return l.ids.settled(time.Now()) }
 
 // Lease implements tasks.Store. Calls of one Store wait for each other.
 func (s *Store) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task, error) {
+	return s.leaseFor(ctx, "", req)
+}
+
+// leaseFor leases for a caller of that name, or for this Gantry when it is
+// empty.
+func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseRequest) ([]tasks.Task, error) {
 	l := &s.leaser
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.undelivered) > 0 {
-		if leased, err := s.deliverLate(ctx); len(leased) > 0 || err != nil {
+	if len(l.undelivered[name]) > 0 {
+		if leased, err := s.deliverLate(ctx, name); len(leased) > 0 || err != nil {
 			return leased, err
 		}
 	}
@@ -71,7 +78,7 @@ func (s *Store) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task
 	if !wantsAny(req) {
 		return nil, nil
 	}
-	sr := &search{leaser: l, req: req, candidates: map[int64]entry{}}
+	sr := &search{leaser: l, name: name, req: req, candidates: map[int64]entry{}}
 	more, err := s.find(ctx, sr)
 	if err == nil {
 		err = s.take(ctx, sr)
@@ -83,8 +90,8 @@ func (s *Store) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task
 	if err != nil {
 		return nil, err
 	}
-	if len(l.undelivered) > 0 {
-		return s.deliver(ctx)
+	if len(l.undelivered[name]) > 0 {
+		return s.deliver(ctx, name)
 	}
 	if more || sr.refused {
 		return nil, fmt.Errorf("%w: no task was due among those looked at so far", tasks.ErrSearching)

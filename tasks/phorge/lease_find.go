@@ -36,6 +36,7 @@ const lately = 2 * time.Second
 // search is one call's search for due tasks.
 type search struct {
 	*leaser
+	name       string // of the caller, empty for this Gantry
 	req        tasks.LeaseRequest
 	candidates map[int64]entry
 	looked     int  // rows, without those along the tracks

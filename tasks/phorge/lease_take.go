@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-sql-driver/mysql"
@@ -50,7 +51,7 @@ func (s *Store) take(ctx context.Context, sr *search) error {
 	var leased []*row
 	run := func(record bool) error {
 		return s.transact(ctx, func(tx *sql.Tx) (err error) {
-			leased, err = s.takeIn(ctx, tx, ids, fence, sr.req, record)
+			leased, err = s.takeIn(ctx, tx, ids, fence, sr, record)
 			return err
 		})
 	}
@@ -63,7 +64,7 @@ func (s *Store) take(ctx context.Context, sr *search) error {
 		return fmt.Errorf("lease %d tasks: %w", len(ids), err)
 	}
 	slices.SortFunc(leased, func(a, b *row) int { return rank[a.ID] - rank[b.ID] })
-	sr.undelivered = leased
+	sr.leaveUndelivered(sr.name, leased)
 	for _, id := range ids {
 		delete(sr.missed, id)
 		delete(sr.candidates, id)
@@ -82,7 +83,7 @@ func (s *Store) take(ctx context.Context, sr *search) error {
 // takeIn leases, in a transaction, those of the tasks that are due and that
 // nobody has locked. Rows of one owner and expiry share an UPDATE. What a dead
 // Gantry held is recorded as an attempt that was lost, when it is to be.
-func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64, req tasks.LeaseRequest, record bool) ([]*row, error) {
+func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64, sr *search, record bool) ([]*row, error) {
 	rows, now, err := s.lockDue(ctx, tx, ids)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64
 			lost = append(lost, lostAttempt(r, holder, now))
 		}
 		crashes := s.crashes(r.Owner)
-		st := stamp{s.ownerFor(fence, crashes), now + max(1, seconds(req.Want(r.Class).LeaseTime))}
+		st := stamp{s.ownerFor(sr.name, fence, crashes), now + max(1, seconds(sr.req.Want(r.Class).LeaseTime))}
 		r.Lease = &tasks.Lease{Owner: st.owner, Fence: fence, Crashes: crashes, Expires: st.expires, Prior: r.Place}
 		r.Place = tasks.Place{Owner: &st.owner, Expires: &st.expires}
 		stamped[st] = append(stamped[st], r.ID)
@@ -185,9 +186,25 @@ func lockedByOthers(err error) bool {
 	return errors.As(err, &e) && (e.Number == 1205 || e.Number == 3572)
 }
 
+// leaveUndelivered remembers what was leased for a caller until it is answered.
+// What nobody asked for until its leases ended is forgotten.
+func (l *leaser) leaveUndelivered(name string, rows []*row) {
+	delete(l.undelivered, name)
+	maps.DeleteFunc(l.undelivered, func(_ string, rows []*row) bool {
+		return !slices.ContainsFunc(rows, func(r *row) bool { return r.Lease.Expires >= l.now })
+	})
+	if len(rows) == 0 {
+		return
+	}
+	if l.undelivered == nil {
+		l.undelivered = map[string][]*row{}
+	}
+	l.undelivered[name] = rows
+}
+
 // deliver reads the data of what was leased and answers it.
-func (s *Store) deliver(ctx context.Context) ([]tasks.Task, error) {
-	leased := s.leaser.undelivered
+func (s *Store) deliver(ctx context.Context, name string) ([]tasks.Task, error) {
+	leased := s.leaser.undelivered[name]
 	ids := make([]int64, len(leased))
 	for i, r := range leased {
 		ids[i] = r.dataID
@@ -196,7 +213,7 @@ func (s *Store) deliver(ctx context.Context) ([]tasks.Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the data of %d leased tasks: %w", len(ids), s.server.explain(err))
 	}
-	s.leaser.undelivered = nil
+	delete(s.leaser.undelivered, name)
 	answer := make([]tasks.Task, len(leased))
 	for i, r := range leased {
 		answer[i] = r.Task
@@ -225,10 +242,11 @@ func (s *Store) readData(ctx context.Context, ids []int64) (map[int64][]byte, er
 
 // deliverLate answers what an earlier call leased without being able to answer
 // it, as far as the rows say that it did and the leases still run.
-func (s *Store) deliverLate(ctx context.Context) ([]tasks.Task, error) {
+func (s *Store) deliverLate(ctx context.Context, name string) ([]tasks.Task, error) {
 	l := &s.leaser
-	ids := make([]int64, len(l.undelivered))
-	for i, r := range l.undelivered {
+	late := l.undelivered[name]
+	ids := make([]int64, len(late))
+	for i, r := range late {
 		ids[i] = r.ID
 	}
 	found, err := s.db.QueryContext(ctx, withIDs(heldSQL, ids))
@@ -239,16 +257,16 @@ func (s *Store) deliverLate(ctx context.Context) ([]tasks.Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for %d tasks that may be leased: %w", len(ids), s.server.explain(err))
 	}
-	l.undelivered = slices.DeleteFunc(l.undelivered, func(r *row) bool {
+	l.leaveUndelivered(name, slices.DeleteFunc(late, func(r *row) bool {
 		p := held.places[r.ID]
 		live := p.Owner != nil && *p.Owner == r.Lease.Owner && p.Expires != nil && *p.Expires > held.now
 		if !live {
 			l.leaveAlone(r.ID)
 		}
 		return !live
-	})
-	if len(l.undelivered) == 0 {
+	}))
+	if len(l.undelivered[name]) == 0 {
 		return nil, nil
 	}
-	return s.deliver(ctx)
+	return s.deliver(ctx, name)
 }

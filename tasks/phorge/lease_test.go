@@ -190,7 +190,7 @@ func TestCandidatesThatAreNoLongerDueAreNotLeased(t *testing.T) {
 	if err := s.take(t.Context(), sr); err != nil {
 		t.Fatal(err)
 	}
-	leased, err := s.deliver(t.Context())
+	leased, err := s.deliver(t.Context(), "")
 	if err != nil || !slices.Equal(idsOf(leased), []int64{6}) || !sr.refused {
 		t.Errorf("leased %v, %v; want task 6 alone and to know that others could not be had", idsOf(leased), err)
 	}

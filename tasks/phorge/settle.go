@@ -19,9 +19,14 @@ const batchRows = 500
 // those that go to the archive, one statement for those that stay, two for the
 // follow-ups. Affected rows are never what decides; the rows themselves are.
 func (s *Store) Settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
+	return s.settleAll(ctx, settlements, false)
+}
+
+// settleAll settles; live asks of each lease that it has not expired.
+func (s *Store) settleAll(ctx context.Context, settlements []tasks.Settlement, live bool) ([]tasks.Settled, error) {
 	answers := make([]tasks.Settled, 0, len(settlements))
 	for part := range slices.Chunk(settlements, batchRows) {
-		settled, err := s.settle(ctx, part)
+		settled, err := s.settle(ctx, part, live)
 		if err != nil {
 			return nil, fmt.Errorf("settle %d tasks: %w", len(part), err)
 		}
@@ -33,8 +38,8 @@ func (s *Store) Settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 
 // settle takes the ids of the follow-ups before the transaction, so that no
 // counter row is locked inside it.
-func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
-	b := &batch{store: s, settlements: settlements, problems: make([]error, len(settlements)), doubt: make([]bool, len(settlements))}
+func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement, live bool) ([]tasks.Settled, error) {
+	b := &batch{store: s, live: live, settlements: settlements, problems: make([]error, len(settlements)), doubt: make([]bool, len(settlements))}
 	followUps := 0
 	for i, settlement := range settlements {
 		b.problems[i] = s.problem(settlement.Outcome)
@@ -51,7 +56,7 @@ func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 		})
 	})
 	if refused(err) || errors.Is(err, tasks.ErrTooLarge) {
-		return s.settleEach(ctx, settlements, err)
+		return s.settleEach(ctx, settlements, live, err)
 	}
 	if err == nil {
 		s.trim(ctx, len(b.attempts))
@@ -82,14 +87,14 @@ func refused(err error) bool {
 
 // settleEach settles each task alone after the server refused a value of the
 // batch, so that the task it belongs to does not hold up the others.
-func (s *Store) settleEach(ctx context.Context, settlements []tasks.Settlement, refusal error) ([]tasks.Settled, error) {
+func (s *Store) settleEach(ctx context.Context, settlements []tasks.Settlement, live bool, refusal error) ([]tasks.Settled, error) {
 	if len(settlements) == 1 {
 		id := settlements[0].ID
 		return []tasks.Settled{{ID: id, Err: fmt.Errorf("outcome of task %d: %w: %w", id, tasks.ErrInvalid, refusal)}}, nil
 	}
 	var answers []tasks.Settled
 	for i := range settlements {
-		settled, err := s.settle(ctx, settlements[i:i+1])
+		settled, err := s.settle(ctx, settlements[i:i+1], live)
 		if err != nil {
 			return nil, err
 		}
@@ -101,6 +106,7 @@ func (s *Store) settleEach(ctx context.Context, settlements []tasks.Settlement, 
 // batch is what one transaction settles.
 type batch struct {
 	store       *Store
+	live        bool // expired leases are lost
 	settlements []tasks.Settlement
 	problems    []error // why an outcome cannot be stored
 	doubt       []bool  // written by a transaction whose COMMIT was not answered
@@ -190,7 +196,7 @@ func (b *batch) decide(rows map[int64]*row, past map[int64]trace, now int64) {
 		ids = ids[n:]
 		r := rows[s.ID]
 		switch {
-		case r != nil && r.Owner != nil && *r.Owner == s.Lease.Owner:
+		case r != nil && r.Owner != nil && *r.Owner == s.Lease.Owner && !(b.live && ended(r.Place, now)):
 			if answer.Err = b.problems[i]; answer.Err != nil {
 				answer.Err = fmt.Errorf("outcome of task %d: %w", s.ID, answer.Err)
 				continue
@@ -213,3 +219,5 @@ func (b *batch) decide(rows map[int64]*row, past map[int64]trace, now int64) {
 		}
 	}
 }
+
+func ended(p tasks.Place, now int64) bool { return p.Expires != nil && *p.Expires < now }

@@ -9,7 +9,8 @@
 // them with a conditional write under a new fence (fence.go). renew.go keeps
 // the leases alive, settle.go ends them: every settlement names the owner it
 // holds the row under, and a row that carries another owner is left alone.
-// inspect.go and operate.go are what a person does to the queue.
+// inspect.go and operate.go are what a person does to the queue, service.go and
+// inbox.go what callers of the HTTP API need beside.
 //
 // Failed attempts are kept in a database of Gantry's own, where there is one
 // (gantry.go, attempts.go), which upgrade.go creates. heartbeat.go tells Phorge
@@ -55,8 +56,8 @@ type Config struct {
 	WithoutSkipLocked bool
 }
 
-// Store is the queue of one Phorge. It implements tasks.Store and
-// tasks.Operator and is safe for concurrent use.
+// Store is the queue of one Phorge. It implements tasks.Service, and
+// with it tasks.Store and tasks.Operator, and is safe for concurrent use.
 type Store struct {
 	db     *sql.DB
 	server serverInfo
@@ -68,8 +69,8 @@ type Store struct {
 }
 
 var (
-	_ tasks.Store    = (*Store)(nil)
-	_ tasks.Operator = (*Store)(nil)
+	_ tasks.Service       = (*Store)(nil)
+	_ tasks.AttemptReader = (*Store)(nil)
 )
 
 // Open connects, checks that the server and its tables can be worked with, and
@@ -144,7 +145,11 @@ func (s *Store) check(ctx context.Context) error {
 	return s.repairCounter(ctx)
 }
 
-// ownerFor is the leaseOwner of tasks leased under a fence.
-func (s *Store) ownerFor(fence int64, crashes int) string {
+// ownerFor is the leaseOwner of tasks leased under a fence, for a caller of that
+// name or, when it is empty, for this Gantry.
+func (s *Store) ownerFor(name string, fence int64, crashes int) string {
+	if name != "" {
+		return tasks.Caller{Name: name, Fence: fence}.String()
+	}
 	return tasks.Owner{Fence: fence, Crashes: crashes, Nonce: s.nonce, Host: s.host}.String()
 }

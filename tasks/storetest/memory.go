@@ -37,12 +37,12 @@ type queue struct {
 	lastID   int64
 	given    []int64 // ids that another store gave out and that this one follows
 	fence    int64
+	inbox    map[string]remembered // by idempotency key
 }
 
 var (
-	_ tasks.Store    = (*Memory)(nil)
-	_ tasks.Operator = (*Memory)(nil)
-	_ Rows           = (*Memory)(nil)
+	_ tasks.Service = (*Memory)(nil)
+	_ Rows          = (*Memory)(nil)
 )
 
 // NewMemory answers an empty queue. The clock answers the epoch in seconds, as
@@ -53,6 +53,7 @@ func NewMemory(clock func() int64) *Memory {
 		active:   map[int64]tasks.Task{},
 		archived: map[int64]tasks.Record{},
 		made:     map[int64]int64{},
+		inbox:    map[string]remembered{},
 	}}
 }
 

@@ -22,6 +22,15 @@ const (
 
 // Lease implements tasks.Store.
 func (m *Memory) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task, error) {
+	return m.lease(ctx, req, m.owner)
+}
+
+func (m *Memory) owner(fence int64, crashes int) string {
+	return tasks.Owner{Fence: fence, Crashes: crashes, Nonce: m.nonce, Host: m.host}.String()
+}
+
+// lease leases tasks; owner answers the owner of those that crashed so often.
+func (m *Memory) lease(ctx context.Context, req tasks.LeaseRequest, owner func(fence int64, crashes int) string) ([]tasks.Task, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -33,7 +42,7 @@ func (m *Memory) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Tas
 	}
 	m.fence++
 	for i, task := range chosen {
-		chosen[i] = m.take(task, req.Want(task.Class).LeaseTime)
+		chosen[i] = m.takeAs(task, req.Want(task.Class).LeaseTime, owner)
 	}
 	return chosen, nil
 }
@@ -99,13 +108,17 @@ func isGantry(owner string) bool {
 
 // take leases a row under the current fence.
 func (m *Memory) take(task tasks.Task, leaseTime time.Duration) tasks.Task {
+	return m.takeAs(task, leaseTime, m.owner)
+}
+
+func (m *Memory) takeAs(task tasks.Task, leaseTime time.Duration, owner func(fence int64, crashes int) string) tasks.Task {
 	lease := tasks.Lease{
 		Fence:   m.fence,
 		Crashes: m.crashes(task.Place),
 		Expires: m.clock() + leaseSeconds(leaseTime),
 		Prior:   task.Place,
 	}
-	lease.Owner = tasks.Owner{Fence: m.fence, Crashes: lease.Crashes, Nonce: m.nonce, Host: m.host}.String()
+	lease.Owner = owner(m.fence, lease.Crashes)
 	task.Place = place(lease.Owner, lease.Expires)
 	m.active[task.ID] = task
 	task = copied(task)

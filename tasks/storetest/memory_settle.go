@@ -11,6 +11,10 @@ import (
 
 // Settle implements tasks.Store.
 func (m *Memory) Settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
+	return m.settleAll(ctx, settlements, false)
+}
+
+func (m *Memory) settleAll(ctx context.Context, settlements []tasks.Settlement, live bool) ([]tasks.Settled, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -19,12 +23,12 @@ func (m *Memory) Settle(ctx context.Context, settlements []tasks.Settlement) ([]
 	answers := make([]tasks.Settled, len(settlements))
 	for i, s := range settlements {
 		answers[i].ID = s.ID
-		answers[i].FollowUps, answers[i].Err = m.settle(s)
+		answers[i].FollowUps, answers[i].Err = m.settle(s, live)
 	}
 	return answers, nil
 }
 
-func (m *Memory) settle(s tasks.Settlement) (followUps []int64, err error) {
+func (m *Memory) settle(s tasks.Settlement, live bool) (followUps []int64, err error) {
 	task, held := m.held(s.ID, s.Lease.Owner)
 	if !held {
 		if m.settledBefore(s) {
@@ -33,6 +37,9 @@ func (m *Memory) settle(s tasks.Settlement) (followUps []int64, err error) {
 		return nil, lost(s.ID, s.Lease.Owner)
 	}
 	now := m.clock()
+	if live && task.Expires != nil && *task.Expires < now {
+		return nil, lost(s.ID, s.Lease.Owner)
+	}
 	switch s.Outcome.Kind {
 	case tasks.Succeeded:
 		followUps, err := m.insert(s.Outcome.FollowUps, task.Priority)

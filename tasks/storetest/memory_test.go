@@ -19,3 +19,5 @@ func openMemory(_ *testing.T, clock Clock) Subject {
 }
 
 func TestMemoryPassesTheSuite(t *testing.T) { Run(t, openMemory) }
+
+func TestMemoryPassesTheSuiteForServices(t *testing.T) { RunService(t, openMemory) }
