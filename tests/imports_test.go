@@ -36,7 +36,8 @@ var rooms = map[string][]string{
 	"php":            {},
 
 	"contract":         {"tasks"},
-	"contract/cases/*": {"contract"},
+	"contract/cases/*": {"contract", "contract/draw"},
+	"contract/draw":    {"contract"},
 	"contract/mask":    {"contract", "tasks"},
 	"contract/queue":   {"tasks", "tasks/phorge"},
 	"contract/rows":    {},

@@ -36,7 +36,7 @@ func TestSomebodyElseHoldsTheLocksOfAWorld(t *testing.T) {
 // Nothing was recorded of the database that locks are in.
 func TestAHandlerFindsALockTaken(t *testing.T) {
 	s := newStage(t)
-	side := s.Handler(plugins.Handler{
+	side := s.Handlers(plugins.Handler{
 		Class: "AcmeWorker", Databases: []string{"acme"},
 		Handle: func(ctx context.Context, task *plugins.Task) error {
 			unlock, err := task.Lock(ctx, "acme")

@@ -45,7 +45,7 @@ func acme(t testing.TB, s *Stage) *sql.DB {
 
 // does answers the side of a handler of AcmeWorker that does something.
 func does(s *Stage, do func(ctx context.Context, task *plugins.Task) error) Side {
-	return s.Handler(plugins.Handler{
+	return s.Handlers(plugins.Handler{
 		Class: "AcmeWorker", Handle: do,
 		WaitBeforeRetry: func(*plugins.Task, error) time.Duration { return 90 * time.Second },
 	})

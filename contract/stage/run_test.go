@@ -165,7 +165,7 @@ func TestALeaseIsAsLongAsTheHandlerWants(t *testing.T) {
 		{time.Minute, "{{leased+7200}}"}, // which it has already
 		{24 * time.Hour, "{{leased+86400}}"},
 	} {
-		o := run(t, s, acmeCase(contract.World{}), s.Handler(plugins.Handler{
+		o := run(t, s, acmeCase(contract.World{}), s.Handlers(plugins.Handler{
 			Class:         "AcmeWorker",
 			Handle:        func(context.Context, *plugins.Task) error { return nil },
 			RequiredLease: func(*plugins.Task) time.Duration { return c.required },

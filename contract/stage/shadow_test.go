@@ -18,7 +18,7 @@ import (
 // depending on the answer. With astray it does what no handler should: past its
 // task.
 func posts(s *Stage, astray func()) Shadower {
-	return s.Handler(plugins.Handler{
+	return s.Handlers(plugins.Handler{
 		Class: "AcmeWorker", Databases: []string{"acme"},
 		Handle: func(ctx context.Context, task *plugins.Task) error {
 			if astray != nil {

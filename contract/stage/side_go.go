@@ -116,18 +116,25 @@ func (b *binaries) Close() error {
 	return err
 }
 
-// Handler answers the side of a handler in this process.
-func (s *Stage) Handler(h plugins.Handler) Shadower { return &handler{stage: s, handler: h} }
+// Handlers answers the side of handlers in this process, which share what they
+// reach of the Phorge, as those of one binary do.
+func (s *Stage) Handlers(of ...plugins.Handler) Shadower {
+	side := &handlers{stage: s, of: map[string]plugins.Handler{}}
+	for _, h := range of {
+		side.of[h.Class] = h
+	}
+	return side
+}
 
-type handler struct {
+type handlers struct {
 	stage   *Stage
-	handler plugins.Handler
+	of      map[string]plugins.Handler // by class
 	options options
 	site    *plugins.Site
 }
 
 // Configure implements Side.
-func (h *handler) Configure(_ context.Context, options map[string]any) error {
+func (h *handlers) Configure(_ context.Context, options map[string]any) error {
 	encoded, changed, err := h.options.change(options)
 	if err != nil || !changed && h.site != nil {
 		return err
@@ -135,7 +142,11 @@ func (h *handler) Configure(_ context.Context, options map[string]any) error {
 	if err := h.Close(); err != nil {
 		return err
 	}
-	applications, wanted := h.handler.Needs()
+	var applications, wanted []string
+	for _, handler := range h.of {
+		databases, options := handler.Needs()
+		applications, wanted = append(applications, databases...), append(wanted, options...)
+	}
 	if h.site, err = h.stage.site(applications, wanted, encoded); err != nil {
 		return err
 	}
@@ -143,21 +154,31 @@ func (h *handler) Configure(_ context.Context, options map[string]any) error {
 }
 
 // Ready implements tasks.Executor.
-func (h *handler) Ready(class string) bool { return h.handler.Ready(class) }
+func (h *handlers) Ready(class string) bool { return h.of[class].Handle != nil }
 
 // Execute implements tasks.Executor.
-func (h *handler) Execute(ctx context.Context, task tasks.Task, require func(time.Duration)) tasks.Outcome {
-	return h.handler.ExecuteAt(ctx, h.site, task, require)
+func (h *handlers) Execute(ctx context.Context, task tasks.Task, require func(time.Duration)) tasks.Outcome {
+	if !h.Ready(task.Class) {
+		return tasks.Outcome{Kind: tasks.Released, Reason: noHandler(task.Class).Error()}
+	}
+	return h.of[task.Class].ExecuteAt(ctx, h.site, task, require)
 }
 
 // Shadow implements Shadower.
-func (h *handler) Shadow(ctx context.Context, task tasks.Task) (tasks.Outcome, plugins.Effects, error) {
-	outcome, effects := h.handler.Shadow(ctx, h.site, task)
+func (h *handlers) Shadow(ctx context.Context, task tasks.Task) (tasks.Outcome, plugins.Effects, error) {
+	if !h.Ready(task.Class) {
+		return tasks.Outcome{}, plugins.Effects{}, noHandler(task.Class)
+	}
+	outcome, effects := h.of[task.Class].Shadow(ctx, h.site, task)
 	return outcome, effects, nil
 }
 
+func noHandler(class string) error {
+	return fmt.Errorf("no handler of this process takes class %s", class)
+}
+
 // Close ends the connections of the handler.
-func (h *handler) Close() error {
+func (h *handlers) Close() error {
 	if h.site == nil {
 		return nil
 	}

@@ -51,7 +51,7 @@ func suiteOf(t *testing.T, cases string) Suite {
 // renames answers a side that renames the things to what a function makes of the
 // name in the data. Without a name it fails.
 func renames(s *Stage, to func(name string) string) Shadower {
-	return s.Handler(plugins.Handler{
+	return s.Handlers(plugins.Handler{
 		Class: "AcmeWorker", Databases: []string{"acme"},
 		Handle: func(ctx context.Context, task *plugins.Task) error {
 			var data struct{ Name string }

@@ -21,6 +21,7 @@ import (
 	"github.com/phorge-gantry/gantry/contract/stage"
 	"github.com/phorge-gantry/gantry/plugins/host"
 	"github.com/phorge-gantry/gantry/tests/harness"
+	"github.com/phorge-gantry/gantry/tests/recorded"
 	"github.com/rs/zerolog"
 )
 
@@ -107,27 +108,8 @@ type lab struct {
 func newLab(t *testing.T, name string) *lab {
 	t.Helper()
 	l := &lab{name: name, dir: t.TempDir(), passes: map[string]bool{}}
-	var err error
-	if l.folder, err = contract.LoadFolder(filepath.Join(root, "contract", "cases", name)); err != nil {
-		t.Fatal(err)
-	}
+	l.folder, l.stage = recorded.Open(t, filepath.Join(root, "contract", "cases", name))
 	quickFirst(l.folder.Cases)
-	schema, err := l.folder.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.stage, err = stage.Open(t.Context(), stage.Config{DSN: harness.Shared(t).DSN(""), Namespace: "mutation" + name, Log: zerolog.Nop()})
-	if err == nil {
-		t.Cleanup(func() {
-			if err := l.stage.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		err = l.stage.Prepare(t.Context(), schema)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	manifest, err := l.build(t.Context(), "sound", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql"
-
 	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/plugins/fetch"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tests/harness"
+	"github.com/phorge-gantry/gantry/tests/recorded"
 )
 
 // world is a Phorge with webhooks, and a receiver that they call.
@@ -33,7 +33,7 @@ func welcome(http.ResponseWriter, *http.Request) {}
 // if there are any: "timestamp=7".
 func openWorld(t *testing.T, serve http.HandlerFunc, params ...string) *world {
 	t.Helper()
-	_, s := openStage(t)
+	_, s := recorded.Open(t, cases)
 	w := &world{receiver: httptest.NewServer(serve), site: &plugins.Site{
 		Namespace: s.Namespace(), DSNs: map[string]string{},
 		Options: map[string]json.RawMessage{optionBlacklist: json.RawMessage("[]")},
@@ -52,17 +52,8 @@ func openWorld(t *testing.T, serve http.HandlerFunc, params ...string) *world {
 		w.site.DSNs["herald"] = dsn + separator + strings.Join(params, "&")
 	}
 	t.Cleanup(func() { w.site.Close() })
-	var err error
-	if w.herald, err = sql.Open("mysql", s.DSN("herald")); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.herald.Close() })
-	maniphest, err := sql.Open("mysql", s.DSN("maniphest"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer maniphest.Close()
-	w.insert(t, maniphest, `INSERT INTO maniphest_task (phid, authorPHID, status, priority, title, description, dateCreated, dateModified,
+	w.herald = harness.Open(t, s.DSN("herald"))
+	w.insert(t, harness.Open(t, s.DSN("maniphest")), `INSERT INTO maniphest_task (phid, authorPHID, status, priority, title, description, dateCreated, dateModified,
 		mailKey, subpriority, viewPolicy, editPolicy, properties, subtype) VALUES ('PHID-TASK-1', '', 'open', 0, '', '', 0, 0, '', 0, '', '', '[]', '')`)
 	for _, hook := range []string{"one", "two"} {
 		w.insert(t, w.herald, `INSERT INTO herald_webhook (phid, name, webhookURI, viewPolicy, editPolicy, status, hmacKey, dateCreated, dateModified)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/draw"
 )
 
 const (
@@ -28,13 +29,11 @@ const (
 // task of the queue for it.
 func Generate(t *rapid.T) contract.Case {
 	c := contract.Case{Name: "property", TaskClass: "FeedPublisherWorker"}
-	if !chance(t, "publisher", 2) {
+	if !draw.Chance(t, "publisher", 2) {
 		c.TaskClass = "FeedPublisherHTTPWorker"
 	}
 	c.Data = data(t, c.TaskClass)
-	c.Task.FailureCount = rapid.IntRange(0, 5).Draw(t, "failureCount")
-	priority := rapid.IntRange(0, 4000).Draw(t, "priority")
-	c.Task.Priority = &priority
+	c.Task = draw.Task(t)
 	c.World.Options = options(t)
 	c.World.Receivers = map[string]contract.Receiver{"hook": {Answers: []contract.Answer{answer(t)}}}
 	c.World.Rows = rows(t)
@@ -49,30 +48,15 @@ func Generate(t *rapid.T) contract.Case {
 	return c
 }
 
-// chance is true once in 2, 4, 8, ... times. Drawing a number would not do: rapid
-// prefers the smallest and the largest.
-func chance(t *rapid.T, label string, halvings int) bool {
-	for range halvings {
-		if !rapid.Bool().Draw(t, label) {
-			return false
-		}
-	}
-	return true
-}
-
-func pick[T any](t *rapid.T, label string, values ...T) T {
-	return rapid.SampledFrom(values).Draw(t, label)
-}
-
 func data(t *rapid.T, class string) string {
-	if chance(t, "odd data", 4) {
-		return pick(t, "data", `null`, `[]`, `{"key":null}`, `{"key":[]}`, `{"key":-1}`, `{"key":7}`, `"key"`, `{`, `{"uri":"`+uri+`"}`)
+	if draw.Chance(t, "odd data", 4) {
+		return draw.Pick(t, "data", `null`, `[]`, `{"key":null}`, `{"key":[]}`, `{"key":-1}`, `{"key":7}`, `"key"`, `{`, `{"uri":"`+uri+`"}`)
 	}
-	text := fmt.Sprintf(pick(t, "key", `{"key":%d`, `{"key":"%d"`), key)
+	text := fmt.Sprintf(draw.Pick(t, "key", `{"key":%d`, `{"key":"%d"`), key)
 	if class == "FeedPublisherHTTPWorker" {
 		to := quoted(uri)
-		if chance(t, "other URI", 4) {
-			to = pick(t, "uri", quoted(uri+"/"), `null`, `0`, `false`, `[]`, `""`)
+		if draw.Chance(t, "other URI", 4) {
+			to = draw.Pick(t, "uri", quoted(uri+"/"), `null`, `0`, `false`, `[]`, `""`)
 		}
 		text += `,"uri":` + to
 	}
@@ -86,8 +70,8 @@ func options(t *rapid.T) map[string]any {
 		"cluster.instance":     "feed",
 		"feed.http-hooks":      []any{"http://b.example.com/é", uri},
 	}
-	if chance(t, "other options", 5) {
-		switch pick(t, "options", "none", "asana", "all", "silent") {
+	if draw.Chance(t, "other options", 5) {
+		switch draw.Pick(t, "options", "none", "asana", "all", "silent") {
 		case "none":
 			delete(set, "feed.http-hooks")
 		case "asana":
@@ -102,7 +86,7 @@ func options(t *rapid.T) map[string]any {
 }
 
 func answer(t *rapid.T) contract.Answer {
-	a := contract.Answer{Status: pick(t, "status", 200, 200, 200, 201, 204, 299, 300, 304, 400, 404, 500, 503)}
+	a := contract.Answer{Status: draw.Pick(t, "status", 200, 200, 200, 201, 204, 299, 300, 304, 400, 404, 500, 503)}
 	switch rapid.IntRange(0, 19).Draw(t, "answer") {
 	case 0:
 		a = contract.Answer{Reset: true}
@@ -119,15 +103,15 @@ func answer(t *rapid.T) contract.Answer {
 // rows are a story, what it is about, and what happened to that.
 func rows(t *rapid.T) map[string][]contract.Row {
 	world := map[string][]contract.Row{}
-	if !chance(t, "no task", 5) {
+	if !draw.Chance(t, "no task", 5) {
 		world["maniphest.maniphest_task"] = []contract.Row{{
 			"id": rapid.IntRange(1, 99999).Draw(t, "id"), "phid": task, "authorPHID": alice, "status": "open", "priority": 90,
 			"title": text(t, "title"), "viewPolicy": "no-one", "editPolicy": "no-one", "properties": "{}", "subtype": "default",
 		}}
 	}
-	if !chance(t, "no user", 2) {
+	if !draw.Chance(t, "no user", 2) {
 		world["user.user"] = []contract.Row{{
-			"phid": alice, "userName": pick(t, "userName", "alice", "al.ice_1"), "realName": text(t, "realName"), "isApproved": 1,
+			"phid": alice, "userName": draw.Pick(t, "userName", "alice", "al.ice_1"), "realName": text(t, "realName"), "isApproved": 1,
 			// What PHP would otherwise fill when it shows the user.
 			"availabilityCache": `{"until":null,"eventPHID":null,"availability":null}`, "availabilityCacheTTL": 4294967295,
 		}}
@@ -138,7 +122,7 @@ func rows(t *rapid.T) map[string][]contract.Row {
 	}
 	phids := transactions(t, world)
 	world["feed.feed_storydata"] = []contract.Row{story(t, phids)}
-	if !chance(t, "no reference", 5) {
+	if !draw.Chance(t, "no reference", 5) {
 		world["feed.feed_storyreference"] = []contract.Row{
 			{"objectPHID": task, "chronologicalKey": key}, {"objectPHID": alice, "chronologicalKey": key},
 		}
@@ -149,19 +133,19 @@ func rows(t *rapid.T) map[string][]contract.Row {
 func story(t *rapid.T, transactions []string) contract.Row {
 	row := contract.Row{
 		"id": 7, "phid": "PHID-STRY-one00000000000000000", "chronologicalKey": key,
-		"storyType": "PhabricatorApplicationTransactionFeedStory", "authorPHID": pick(t, "storyAuthor", alice, nobody, herald, ""),
+		"storyType": "PhabricatorApplicationTransactionFeedStory", "authorPHID": draw.Pick(t, "storyAuthor", alice, nobody, herald, ""),
 	}
 	about := task
-	if chance(t, "about", 5) {
-		about = pick(t, "object", "PHID-DREV-none0000000000000000", "PHID-TASK-gone0000000000000000")
+	if draw.Chance(t, "about", 5) {
+		about = draw.Pick(t, "object", "PHID-DREV-none0000000000000000", "PHID-TASK-gone0000000000000000")
 	}
 	members := []string{`"objectPHID":` + quoted(about)}
-	if chance(t, "token", 2) {
+	if draw.Chance(t, "token", 2) {
 		row["storyType"] = "PhabricatorTokenGivenFeedStory"
-		members = append(members, `"authorPHID":`+quoted(pick(t, "giver", alice, nobody, herald, "PHID-APPS-Nothing")),
-			`"tokenPHID":"PHID-TOKN-`+pick(t, "token", "like-1", "heart-2", "medal-4", "coin-3", "misc-2", "emoji-1", "none")+`"`)
+		members = append(members, `"authorPHID":`+quoted(draw.Pick(t, "giver", alice, nobody, herald, "PHID-APPS-Nothing")),
+			`"tokenPHID":"PHID-TOKN-`+draw.Pick(t, "token", "like-1", "heart-2", "medal-4", "coin-3", "misc-2", "emoji-1", "none")+`"`)
 	} else {
-		if chance(t, "a transaction is gone", 4) {
+		if draw.Chance(t, "a transaction is gone", 4) {
 			transactions = append(transactions, "PHID-XACT-TASK-gone00000000000")
 		}
 		list, _ := json.Marshal(transactions)
@@ -171,8 +155,8 @@ func story(t *rapid.T, transactions []string) contract.Row {
 		members = append(members, quoted(text(t, "key"))+":"+anyJSON(t, 3))
 	}
 	row["storyData"] = "{" + strings.Join(rapid.Permutation(members).Draw(t, "members"), ",") + "}"
-	if chance(t, "odd story", 6) {
-		row["storyData"] = pick(t, "storyData", "null", "[]", "7", "{")
+	if draw.Chance(t, "odd story", 6) {
+		row["storyData"] = draw.Pick(t, "storyData", "null", "[]", "7", "{")
 	}
 	return row
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/contract/draw"
 )
 
 // kinds are types of transactions of a task with values that they have in
@@ -55,27 +56,27 @@ var kinds = []struct {
 // which the story names them.
 func transactions(t *rapid.T, world map[string][]contract.Row) (phids []string) {
 	count := rapid.IntRange(1, 3).Draw(t, "transactions")
-	if chance(t, "none", 5) {
+	if draw.Chance(t, "none", 5) {
 		count = 0
 	}
 	for i := range count {
 		kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 		values := rapid.SampledFrom(kind.values).Draw(t, "values")
-		if chance(t, "odd values", 3) {
+		if draw.Chance(t, "odd values", 3) {
 			values = [2]string{anyJSON(t, 2), anyJSON(t, 2)}
 		}
 		row := contract.Row{
 			"phid": fmt.Sprintf("PHID-XACT-TASK-number00000000%d", i), "objectPHID": task,
-			"authorPHID": pick(t, "author", alice, alice, nobody, herald), "viewPolicy": "no-one", "editPolicy": "no-one",
+			"authorPHID": draw.Pick(t, "author", alice, alice, nobody, herald), "viewPolicy": "no-one", "editPolicy": "no-one",
 			"transactionType": kind.kind, "oldValue": values[0], "newValue": values[1], "contentSource": "{}", "metadata": metadata(t),
 		}
-		if kind.kind == "core:comment" || chance(t, "commented", 3) {
+		if kind.kind == "core:comment" || draw.Chance(t, "commented", 3) {
 			comment := fmt.Sprintf("PHID-XCMT-number00000000000%d", i)
 			row["commentPHID"] = comment
-			if !chance(t, "comment is gone", 4) {
+			if !draw.Chance(t, "comment is gone", 4) {
 				world["maniphest.maniphest_transaction_comment"] = append(world["maniphest.maniphest_transaction_comment"], contract.Row{
 					"phid": comment, "transactionPHID": row["phid"], "authorPHID": alice, "viewPolicy": "no-one", "editPolicy": "no-one",
-					"commentVersion": 1, "contentSource": "{}", "content": pick(t, "content", "", " \n\t", "Hello", "**b** @alice T1 {F1} #x [[ y | z ]]\n\n- a\n- b"),
+					"commentVersion": 1, "contentSource": "{}", "content": draw.Pick(t, "content", "", " \n\t", "Hello", "**b** @alice T1 {F1} #x [[ y | z ]]\n\n- a\n- b"),
 				})
 			}
 		}
@@ -90,19 +91,19 @@ func transactions(t *rapid.T, world map[string][]contract.Row) (phids []string) 
 
 // metadata answers that of a transaction, with whatever may hide it.
 func metadata(t *rapid.T) string {
-	if chance(t, "bare", 1) {
-		if chance(t, "odd metadata", 4) {
-			return pick(t, "metadata", "{}", "null", "")
+	if draw.Chance(t, "bare", 1) {
+		if draw.Chance(t, "odd metadata", 4) {
+			return draw.Pick(t, "metadata", "{}", "null", "")
 		}
 		return "[]"
 	}
 	var members []string
 	for _, flag := range []string{"core.create", "core.default", "attach.implicit", "blocker.new", "commitPHID"} {
-		if chance(t, flag, 3) {
-			members = append(members, quoted(flag)+":"+pick(t, "flag", "true", "1", `"x"`, "false", "0", `"0"`, "null"))
+		if draw.Chance(t, flag, 3) {
+			members = append(members, quoted(flag)+":"+draw.Pick(t, "flag", "true", "1", `"x"`, "false", "0", `"0"`, "null"))
 		}
 	}
-	members = append(members, `"edge:type":`+pick(t, "edge:type", "41", "41", `"51"`, "52", "5", "1", "62", "67", "3"))
+	members = append(members, `"edge:type":`+draw.Pick(t, "edge:type", "41", "41", `"51"`, "52", "5", "1", "62", "67", "3"))
 	return "{" + strings.Join(members, ",") + "}"
 }
 
@@ -125,7 +126,7 @@ func anyJSON(t *rapid.T, depth int) string {
 	}
 	switch kind {
 	case 0:
-		return pick(t, "word", "null", "true", "false", `""`, `"0"`, "[]", "{}", "-0", "-0.0", "1e999", "12345678901234567890")
+		return draw.Pick(t, "word", "null", "true", "false", `""`, `"0"`, "[]", "{}", "-0", "-0.0", "1e999", "12345678901234567890")
 	case 1:
 		return strconv.FormatInt(rapid.Int64().Draw(t, "int"), 10)
 	case 2:
