@@ -33,6 +33,7 @@ var rooms = map[string][]string{
 	"bridge/engine":  {"tasks"},
 	"bridge/pool":    {"tasks", "tasks/spawn", "bridge/engine"},
 	"bridge/conduit": {"tasks", "bridge/engine"},
+	"bridge/gateway": {},
 	"php":            {},
 
 	"contract":         {"tasks"},
