@@ -21,6 +21,7 @@ var rooms = map[string][]string{
 	"tasks/embedded":  {"tasks"},
 	"tasks/runtime":   {"tasks"},
 	"tasks/storetest": {"tasks"},
+	"tasks/queueapi":  {"tasks"},
 	"tasks/spawn":     {},
 
 	"plugins/pluginpb": {"tasks"},
