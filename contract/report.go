@@ -21,6 +21,17 @@ type Result struct {
 	Err         error // it could not be run, or there is nothing to compare with
 	Duration    time.Duration
 	Shrunk      *Case // a smaller case that differs, too
+
+	// Reasons are what the sides said of the outcome, and Printed the lines that
+	// the handler printed, of a case that is not as wanted. Nothing compares them.
+	Reasons []Reason
+	Printed []string
+}
+
+// Reason is what a side said of the outcome of a case, and Who says it.
+type Reason struct {
+	Who  string `json:"who"`
+	Text string `json:"text"`
 }
 
 // What Result.Status answers.
@@ -98,6 +109,8 @@ func (r Report) JSON(w io.Writer) error {
 		Seconds     float64      `json:"seconds"`
 		Error       string       `json:"error,omitempty"`
 		Differences []difference `json:"differences"`
+		Reasons     []Reason     `json:"reasons,omitempty"`
+		Printed     []string     `json:"printed,omitempty"`
 		Shrunk      string       `json:"shrunk,omitempty"` // YAML
 	}
 	out := struct {
@@ -112,6 +125,10 @@ func (r Report) JSON(w io.Writer) error {
 		to := result{
 			Case: from.Case.Name, TaskClass: from.Case.TaskClass, Status: from.Status(), Wanted: from.wanted(),
 			Seconds: from.Duration.Seconds(), Differences: []difference{},
+			Printed: bounded(from.Printed),
+		}
+		for _, reason := range from.Reasons {
+			to.Reasons = append(to.Reasons, Reason{reason.Who, reason.bounded()})
 		}
 		if from.Err != nil {
 			to.Error = from.Err.Error()

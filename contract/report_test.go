@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,9 @@ func someReport() Report {
 				{"changes[a.b 1].lines.after", new("a \nb\r\n"), new("a\nb\n")},
 				{"changes[a.b 2]", new("table: a.b\nkind: removed\nkey: \"2\"\n"), nil},
 			},
-			Shrunk: &Case{Name: "payload", TaskClass: "HeraldWebhookWorker", Data: `{"a":1}`},
+			Reasons: []Reason{{"PHP", "Exception: no\x1b"}, {"Go", "panic: nil map\nmain.handle\n\t/x.go:7"}},
+			Printed: []string{"looking", "\x1b[31mfound"},
+			Shrunk:  &Case{Name: "payload", TaskClass: "HeraldWebhookWorker", Data: `{"a":1}`},
 		},
 		{Case: Case{Name: "declared", TaskClass: "A", Deviation: &Deviation{ID: "x", Reason: "x"}}, Differences: []Difference{{"outcome.wait", new("15"), new("0")}}},
 		{Case: Case{Name: "broken", TaskClass: "A", Declines: true}, Err: errors.New("the receiver\nis gone \x00")},
@@ -80,6 +83,14 @@ const someText = `payload (HeraldWebhookWorker)
     -   kind: removed
     -   key: "2"
     + Go:  nothing
+  Why, in their own words, which are not compared:
+    PHP: Exception: no\x1b
+    Go: panic: nil map
+    main.handle
+    \t/x.go:7
+  The handler printed:
+    looking
+    \x1b[31mfound
   A smaller case differs, too:
     cases:
       - name: payload
@@ -140,6 +151,8 @@ func TestAReportIsForPrograms(t *testing.T) {
 				Field     string
 				Want, Got any
 			}
+			Reasons []Reason
+			Printed []string
 		}
 	}
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
@@ -151,6 +164,9 @@ func TestAReportIsForPrograms(t *testing.T) {
 	payload := got.Cases[1]
 	if d := payload.Differences[1]; payload.Wanted != "PHP" || payload.Status != "different" || payload.Seconds != 0.25 || d.Want != nil || d.Got != "" {
 		t.Errorf("%+v", payload)
+	}
+	if payload.Reasons[1].Text != "panic: nil map\nmain.handle\n\t/x.go:7" || len(payload.Printed) != 2 {
+		t.Errorf("why Go did so is not told: %+v", payload)
 	}
 	if diff := cmp.Diff(map[string]any{"base64": "/wA="}, payload.Differences[5].Want); diff != "" || payload.Differences[5].Got != "\x1b[31mé" {
 		t.Error("bytes are not kept:", diff)
@@ -201,5 +217,17 @@ func TestAReportIsForCI(t *testing.T) {
 	}
 	if bytes.ContainsAny(b.Bytes(), "\x00\x1b") || bytes.Contains(b.Bytes(), []byte("\uFFFD")) {
 		t.Error("characters stand in it that XML does not have, or were lost")
+	}
+}
+
+func TestALongReasonIsCutInTheMiddle(t *testing.T) {
+	lines := make([]string, 1000)
+	for i := range lines {
+		lines[i] = fmt.Sprint("line ", i)
+	}
+	lines[0] += strings.Repeat("é", 1000)
+	text := Reason{"Go", strings.Join(lines, "\n")}.bounded()
+	if !strings.HasPrefix(text, "line 0é") || !strings.HasSuffix(text, "\nline 999") || !strings.Contains(text, "… 960 more lines …") || len(text) > maxLines*maxBytes {
+		t.Errorf("%d bytes: %s", len(text), text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,6 +57,18 @@ func (r Result) text(colour bool) string {
 			fmt.Fprintln(&b, "    "+paint(how, line))
 		}
 	}
+	if len(r.Reasons) > 0 {
+		fmt.Fprintln(&b, "  Why, in their own words, which are not compared:")
+	}
+	for _, reason := range r.Reasons {
+		fmt.Fprintln(&b, "    "+strings.TrimSpace(indented(visible(reason.Who+": "+reason.bounded()))))
+	}
+	if len(r.Printed) > 0 {
+		fmt.Fprintln(&b, "  The handler printed:")
+	}
+	for _, line := range bounded(r.Printed) {
+		fmt.Fprintln(&b, "    "+visible(line))
+	}
 	if r.Shrunk != nil {
 		content, err := EncodeCases([]Case{*r.Shrunk})
 		if err != nil {
@@ -79,6 +92,29 @@ func (d Difference) lines(wanted string) []string {
 	lines := []string{"--- " + wanted, "+++ Go"}
 	quote := isSubtle(*d.Want) || isSubtle(*d.Got)
 	return append(lines, unified(linesOf(*d.Want, quote), linesOf(*d.Got, quote))...)
+}
+
+// What a report repeats of reasons and of printed lines. The stack of a panic
+// fits.
+const (
+	maxLines = 40
+	maxBytes = 400 // of each line
+)
+
+func (r Reason) bounded() string { return strings.Join(bounded(strings.Split(r.Text, "\n")), "\n") }
+
+// bounded keeps the first lines, which say what the matter is, and the last.
+func bounded(lines []string) []string {
+	if left := len(lines) - maxLines; left > 0 {
+		lines = slices.Concat(lines[:maxLines/2], []string{fmt.Sprintf("… %d more lines …", left)}, lines[len(lines)-maxLines/2:])
+	}
+	lines = slices.Clone(lines)
+	for i, line := range lines {
+		if len(line) > maxBytes {
+			lines[i] = strings.ToValidUTF8(line[:maxBytes], "") + "…"
+		}
+	}
+	return lines
 }
 
 // terminal is how wide a line may be for something to stand below a part of it.

@@ -203,6 +203,10 @@ func checkouts(c *config, arcanist string) (scratch.Checkouts, error) {
 	return scratch.Checkouts{Phorge: c.Phorge, Arcanist: arcanist}, nil
 }
 
+const aboutPrinted = `Of a case that is not as wanted, the report has what each side said of it, and the
+lines that the handler printed. Nothing else that handlers print is shown, because
+many cases fail on purpose: --log-level debug logs all of it.`
+
 const aboutScratch = `The PHP runs in a scratch copy of the Phorge that --phorge names, with an
 installation of MariaDB that lives as long as this command. Of the site itself
 only the code is read: its configuration is not copied, and its database is not

@@ -26,6 +26,8 @@ of that, and PHP against its own record.
 With --shrink, a case in which the two differ is made smaller for as long as they
 still do, and the smaller one is shown. That takes both sides, so verify cannot.
 
+` + aboutPrinted + `
+
 Exit codes: 1 when a case is not as wanted, 2 when the cases, the manifest or the
 command line are wrong, 3 when MariaDB or the Phorge cannot be had.`,
 		Example: `  gantry contract live --cases cases --plugins plugins.yaml --phorge /opt/phorge --shrink`,

@@ -37,6 +37,8 @@ folder, and removed afterwards. With --server a server that runs already is used
 databases are made there, and dropped. It must be one for tests, and is refused
 when it holds the databases of a Phorge. ` + serverVariable + ` names one with a password.
 
+` + aboutPrinted + `
+
 Exit codes: 1 when a case is not as wanted, 2 when the cases, the manifest or the
 command line are wrong, 3 when the server cannot be had.`,
 		Example: `  gantry contract verify --cases contract/cases/herald --plugins plugins.yaml

@@ -22,6 +22,7 @@ type Shadower interface {
 
 // Shadowed is what a shadow run left and noted.
 type Shadowed struct {
+	outcome  contract.Outcome     // which is not settled
 	trace    contract.Observation // which should be empty
 	requests []contract.Request
 }
@@ -37,10 +38,11 @@ func (s *Stage) Shadow(ctx context.Context, c contract.Case, side Shadower) (Sha
 		if err := sc.look(ctx); err != nil {
 			return err
 		}
-		_, effects, err := side.Shadow(ctx, task)
+		outcome, effects, err := side.Shadow(ctx, task)
 		if err != nil {
 			return fmt.Errorf("shadow run: %w", err)
 		}
+		run.outcome = outcomeOf(outcome)
 		var trace contract.Observation
 		if trace.Requests, err = s.receivers.finish(sc.audience); err != nil {
 			return err

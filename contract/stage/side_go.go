@@ -29,6 +29,7 @@ type binaries struct {
 	options  options
 	host     *host.Host
 	never    map[string]string // classes that did not become ready, and why
+	printed  printed
 }
 
 // Configure implements Side.
@@ -41,7 +42,7 @@ func (b *binaries) Configure(ctx context.Context, options map[string]any) error 
 		return err
 	}
 	b.host, err = host.New(host.Config{
-		Manifest: b.manifest, Log: b.log,
+		Manifest: b.manifest, Log: b.log, Printed: b.printed.line,
 		Site: func(applications, wanted []string) (*plugins.Site, error) {
 			return b.stage.site(applications, wanted, encoded)
 		},

@@ -66,22 +66,68 @@ func (s *Stage) Verify(ctx context.Context, u Suite, side Shadower) (contract.Re
 			r.Err = err
 			return
 		}
-		_, r.Differences, r.Err = s.observeGo(ctx, c, side, want)
+		var f finding
+		f, r.Err = s.observeGo(ctx, c, side, want)
+		f.tell(r)
 	})
+}
+
+// finding is what came of a case on both sides.
+type finding struct {
+	want, got   contract.Observation
+	differences []contract.Difference
+	shadow      contract.Outcome
+	printed     []string // by the handler
+}
+
+// tell puts into a result what a person wants to know of it.
+func (f finding) tell(r *contract.Result) {
+	r.Differences = f.differences
+	if r.Status() == contract.StatusEqual {
+		return
+	}
+	r.Printed = f.printed
+	say := func(who, text string) {
+		if text != "" {
+			r.Reasons = append(r.Reasons, contract.Reason{Who: who, Text: text})
+		}
+	}
+	if r.Case.Deviation == nil {
+		say("PHP", f.want.Outcome.Reason)
+	} else {
+		say("Declared", f.want.Outcome.Reason)
+	}
+	say("Go", f.got.Outcome.Reason)
+	if f.shadow.Kind != f.got.Outcome.Kind {
+		say("Go in shadow", f.shadow.Reason)
+	}
 }
 
 // observeGo runs a case in shadow and then really, and answers in what that is
 // not what is wanted.
-func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, want contract.Observation) (contract.Observation, []contract.Difference, error) {
+func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, want contract.Observation) (f finding, err error) {
+	f.want = want
+	printed := takePrinted(side)
 	shadow, err := s.Shadow(ctx, c, side)
 	if err != nil {
-		return contract.Observation{}, nil, err
+		f.printed = printed(true)
+		return f, err
 	}
-	got, err := s.Run(ctx, c, side)
-	if err != nil {
-		return got, nil, err
+	f.shadow = shadow.outcome
+	inShadow := printed(false)
+	if f.got, err = s.Run(ctx, c, side); err != nil {
+		f.printed = printed(true)
+		return f, err
 	}
-	return got, append(contract.Compare(c, want, got), shadow.Against(c, got)...), nil
+	f.differences = contract.Compare(c, want, f.got)
+	if wrong := shadow.Against(c, f.got); len(wrong) > 0 {
+		f.differences = append(f.differences, wrong...)
+		f.printed = inShadow
+	}
+	if len(f.differences) > 0 {
+		f.printed = append(f.printed, printed(true)...)
+	}
+	return f, nil
 }
 
 // Live runs both sides now and compares them. Of a case with a deviation, Go is
@@ -89,38 +135,40 @@ func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, w
 // a case in which the sides differ is made smaller for as long as they do.
 func (s *Stage) Live(ctx context.Context, u Suite, php Side, side Shadower, shrink bool) (contract.Report, error) {
 	return u.each(ctx, func(c contract.Case, r *contract.Result) {
-		r.Differences, r.Err = s.bothSides(ctx, u.Folder, c, php, side)
+		var f finding
+		f, r.Err = s.bothSides(ctx, u.Folder, c, php, side)
+		f.tell(r)
 		if !shrink || len(r.Differences) == 0 {
 			return
 		}
 		smaller := contract.Shrink(c, func(c contract.Case) bool {
-			differences, err := s.bothSides(ctx, u.Folder, c, php, side)
-			return err == nil && len(differences) > 0
+			smaller, err := s.bothSides(ctx, u.Folder, c, php, side)
+			return err == nil && len(smaller.differences) > 0
 		})
 		r.Shrunk = &smaller
 	})
 }
 
-func (s *Stage) bothSides(ctx context.Context, folder *contract.Folder, c contract.Case, php Side, side Shadower) ([]contract.Difference, error) {
+func (s *Stage) bothSides(ctx context.Context, folder *contract.Folder, c contract.Case, php Side, side Shadower) (finding, error) {
 	want, err := s.Run(ctx, c, php)
 	if err != nil {
-		return nil, fmt.Errorf("PHP: %w", err)
+		return finding{}, fmt.Errorf("PHP: %w", err)
 	}
 	if c.Deviation != nil {
 		golden, err := folder.Golden(c.Name)
 		if err != nil {
-			return nil, err
+			return finding{}, err
 		}
 		if differences := contract.Compare(plain(c), golden, want); len(differences) > 0 {
-			return nil, fmt.Errorf("PHP no longer does what was recorded, and the deviation was declared from: %s; record the case again", fieldsOf(differences))
+			return finding{}, fmt.Errorf("PHP no longer does what was recorded, and the deviation was declared from: %s; record the case again", fieldsOf(differences))
 		}
 		if want, err = folder.GoldenOfGo(c.Name); err != nil {
-			return nil, err
+			return finding{}, err
 		}
 	}
-	_, differences, err := s.observeGo(ctx, c, side, want)
+	f, err := s.observeGo(ctx, c, side, want)
 	if err != nil {
-		return nil, fmt.Errorf("Go: %w", err)
+		err = fmt.Errorf("Go: %w", err)
 	}
-	return differences, nil
+	return f, err
 }

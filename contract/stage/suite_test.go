@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/plugins"
@@ -236,5 +237,32 @@ func TestAnInterruptedSuiteSaysSo(t *testing.T) {
 	u.Tell = func(int, contract.Case) { cancel() }
 	if _, err := s.Verify(ctx, u, renames(s, same)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestWhyAHandlerDidOtherwiseIsTold: a panic's message and where it happened, and
+// what was printed, of the case that differs and of no other.
+func TestWhyAHandlerDidOtherwiseIsTold(t *testing.T) {
+	s := newStage(t)
+	side := s.Go(manifestOf(t, true), zerolog.Nop())
+	defer side.Close()
+	u := suiteOf(t, "cases: [{name: loud, taskClass: AcmeWorker, data: '\"panic\"'}, {name: sent, taskClass: AcmeWorker, data: '\"{{receiver a}}\"', world: {receivers: {a: {}}}}]\n")
+	php := does(s, func(context.Context, *plugins.Task) error { return plugins.Fail(errors.New("PHP says no")) })
+	report, err := s.Live(t.Context(), u, php, side, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := report.Text(&text, false); err != nil {
+		t.Fatal(err)
+	}
+	loud, sent, _ := strings.Cut(text.String(), "sent (AcmeWorker)")
+	for _, want := range []string{"PHP: PHP says no\n", "Go: panic: it went wrong\n", "main.handle\n", "The handler printed:\n    what now?\n"} {
+		if !strings.Contains(loud, want) {
+			t.Errorf("%q is missing: %s", want, text.String())
+		}
+	}
+	if strings.Contains(sent, "printed") || strings.Contains(sent, "wrong") {
+		t.Errorf("another case has it too: %s", sent)
 	}
 }

@@ -25,6 +25,8 @@ type capture struct {
 	log zerolog.Logger
 	now func() time.Time
 
+	printed func(line string) // Config.Printed
+
 	mu        sync.Mutex
 	second    time.Time // start of the second being counted
 	logged    int       // lines logged in it
@@ -65,6 +67,9 @@ func readLine(r *bufio.Reader) (line string, cut int, err error) {
 }
 
 func (c *capture) line(stream, line string, cut int) {
+	if c.printed != nil {
+		c.printed(line)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.remember(line)

@@ -23,6 +23,10 @@ type Config struct {
 	// print.
 	Log zerolog.Logger
 
+	// Printed is called with each line that a process prints, beside the log, from
+	// several goroutines. It must not block. May be nil.
+	Printed func(line string)
+
 	// Site answers what the handlers of a binary reach of a Phorge, by what
 	// plugins.Handler.Needs answers of them. It is asked at every start of a
 	// process of a binary that the manifest allows a Phorge. Nil: there is

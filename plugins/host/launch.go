@@ -49,7 +49,7 @@ func (p *process) launch(ctx context.Context, s *spawn.Thread) (*peer, error) {
 		return nil, err
 	}
 
-	ch := newChild(p.plugin.Path, binary, &capture{log: p.log, now: time.Now}, s)
+	ch := newChild(p.plugin.Path, binary, &capture{log: p.log, now: time.Now, printed: p.config.Printed}, s)
 	var socketDir string
 	client := goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  pluginpb.Handshake(),

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -18,7 +19,8 @@ func main() {
 }
 
 // handle puts a row with the name that the option says, and posts it. With
-// "crash" for an address it ends its process.
+// "crash" for an address it ends its process, with "panic" it panics, and with
+// "hang" it never returns.
 func handle(ctx context.Context, task *plugins.Task) error {
 	name := "nobody"
 	if err := task.Option(ctx, "acme.name", &name); err != nil {
@@ -32,8 +34,15 @@ func handle(ctx context.Context, task *plugins.Task) error {
 	if err := task.Decode(&to); err != nil {
 		return err
 	}
-	if to == "crash" {
+	switch to {
+	case "crash":
 		os.Exit(1)
+	case "panic":
+		fmt.Fprintln(os.Stderr, "what now?")
+		panic("it went wrong")
+	case "hang":
+		fmt.Fprintln(os.Stderr, "waiting for nothing")
+		select {}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+to, strings.NewReader(name))
 	if err != nil {
