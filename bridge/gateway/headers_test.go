@@ -228,6 +228,50 @@ func TestWhereACallComesFromIsWrittenForBothProtocols(t *testing.T) {
 	}
 }
 
+func TestCallsByHTTP2AreServedAlike(t *testing.T) {
+	p := newPhorge(t)
+	g := start(t, configured(p.URL))
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = g.Gateway.Server()
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	send := func(verb, path, body string) reply {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), verb, server.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL.Opaque = "//" + r.URL.Host + path // as it is
+		r.Header.Set("X-Service-Token", testToken)
+		answer, err := server.Client().Transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.ProtoMajor != 2 {
+			t.Fatal("it was not HTTP/2")
+		}
+		return read(t, answer)
+	}
+	for _, verb := range []string{"GET", "POST", "PUT"} {
+		for _, body := range []string{"", "params={}", strings.Repeat("x", 1<<20)} {
+			if got := send(verb, "/api/user.whoami?a=b", body); got.status != 200 || got.body != pong {
+				t.Errorf("%s: answered %d %s", verb, got.status, got.body)
+				continue
+			}
+			call := p.only(t)
+			if call.method != verb || call.body != body || call.chunked || call.uri != "/api/user.whoami?a=b" || call.header.Get("X-Forwarded-Proto") != "https" {
+				t.Errorf("%s arrived as %s %s, %d bytes, chunked %v", verb, call.method, call.uri, len(call.body), call.chunked)
+			}
+		}
+	}
+	want(t, "a space in the query", send("GET", "/api/user.whoami?a b", ""), 404, codeCore)
+	want(t, "an escaped path", send("GET", "/api/%75ser.whoami", ""), 404, codeCore)
+	if n := len(p.all()); n != 0 {
+		t.Errorf("%d calls reached the Phorge", n)
+	}
+}
+
 // FuzzHeaders sends headers by net/http's own reading of them and holds what
 // goes out against what must never.
 func FuzzHeaders(f *testing.F) {

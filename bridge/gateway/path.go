@@ -10,10 +10,12 @@ const maxMethod = 128
 
 // methodOf answers the Conduit method that a path names. There is one way to
 // write it: nothing escaped, no second slash, no empty part, so that nobody on
-// the way can read another method in it than the one that was checked.
+// the way can read another method in it than the one that was checked. A query
+// with a space, which HTTP/2 lets through, would end the request line of
+// HTTP/1.1.
 func methodOf(u *url.URL) (method string, is bool) {
 	method, is = strings.CutPrefix(u.Path, "/api/")
-	return method, is && u.RawPath == "" && u.Opaque == "" && validMethod(method)
+	return method, is && u.RawPath == "" && u.Opaque == "" && validMethod(method) && !strings.Contains(u.RawQuery, " ")
 }
 
 // validMethod says whether a text is a name such as differential.revision.search.
