@@ -12,6 +12,11 @@ import (
 type Report struct {
 	Name    string // of the folder
 	Results []Result
+
+	// Interrupted names the case in which the run was interrupted; Missing is how
+	// many cases were not run for it.
+	Interrupted string
+	Missing     int
 }
 
 // Result is what came of one case.
@@ -64,7 +69,7 @@ func (r Result) wanted() string {
 }
 
 // OK reports whether every case ran, and nothing differs.
-func (r Report) OK() bool { return r.count(StatusEqual) == len(r.Results) }
+func (r Report) OK() bool { return r.Interrupted == "" && r.count(StatusEqual) == len(r.Results) }
 
 func (r Report) count(status string) int {
 	count := 0
@@ -88,6 +93,9 @@ func (r Report) summary() string {
 	}
 	if failed := r.count(StatusError); failed > 0 {
 		line += fmt.Sprintf(", %d could not run", failed)
+	}
+	if r.Interrupted != "" {
+		line += fmt.Sprintf("; interrupted in %s, %d not run", r.Interrupted, r.Missing)
 	}
 	return line
 }
@@ -114,13 +122,17 @@ func (r Report) JSON(w io.Writer) error {
 		Shrunk      string       `json:"shrunk,omitempty"` // YAML
 	}
 	out := struct {
-		Name      string   `json:"name"`
-		OK        bool     `json:"ok"`
-		Equal     int      `json:"equal"`
-		Different int      `json:"different"`
-		Failed    int      `json:"failed"`
-		Cases     []result `json:"cases"`
-	}{r.Name, r.OK(), r.count(StatusEqual), r.count(StatusDifferent), r.count(StatusError), []result{}}
+		Name      string `json:"name"`
+		OK        bool   `json:"ok"`
+		Equal     int    `json:"equal"`
+		Different int    `json:"different"`
+		Failed    int    `json:"failed"`
+
+		Interrupted string `json:"interrupted,omitempty"`
+		Missing     int    `json:"missing,omitempty"`
+
+		Cases []result `json:"cases"`
+	}{r.Name, r.OK(), r.count(StatusEqual), r.count(StatusDifferent), r.count(StatusError), r.Interrupted, r.Missing, []result{}}
 	for _, from := range r.Results {
 		to := result{
 			Case: from.Case.Name, TaskClass: from.Case.TaskClass, Status: from.Status(), Wanted: from.wanted(),

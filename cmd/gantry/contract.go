@@ -32,8 +32,9 @@ against that. contract/GUIDE.md of Gantry tells the whole way.`,
 
 // suite is which cases of which folder are run.
 type suite struct {
-	dir  string
-	only []string
+	dir     string
+	only    []string
+	timeout time.Duration
 }
 
 // suiteCommand gives a command what record, verify and live have in common.
@@ -43,6 +44,7 @@ func (a *app) suiteCommand(cmd *cobra.Command, run func(ctx context.Context, c *
 	flags.StringVar(&s.dir, "cases", "", "`folder` of cases")
 	flags.StringSliceVar(&s.only, "only", nil, "only cases whose names match this `pattern`, as webhook-*; can be repeated")
 	flags.Lookup("only").DefValue = ""
+	flags.DurationVar(&s.timeout, "timeout", 0, "how long one run of a case may take (default the deadline of its class in the manifest, or else 60s)")
 	addFlags(flags, "plugins")
 	cmd.Args = noArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -72,6 +74,9 @@ func addArcanist(cmd *cobra.Command, arcanist *string) {
 
 // load answers the cases that were asked for.
 func (s *suite) load() (stage.Suite, error) {
+	if s.timeout < 0 {
+		return stage.Suite{}, usagef("--timeout %v is negative", s.timeout)
+	}
 	if s.dir == "" {
 		return stage.Suite{}, usagef("name the folder of cases with --cases")
 	}
@@ -79,7 +84,7 @@ func (s *suite) load() (stage.Suite, error) {
 	if err != nil {
 		return stage.Suite{}, coded{err, exitUsage}
 	}
-	u := stage.Suite{Folder: folder}
+	u := stage.Suite{Folder: folder, Timeout: s.timeout}
 	for _, c := range folder.Cases {
 		matches := len(s.only) == 0
 		for _, pattern := range s.only {
@@ -237,8 +242,12 @@ func (a *app) notef(format string, args ...any) {
 	}
 }
 
-// report writes what came of the cases, and answers the error that it means.
-func (a *app) report(r contract.Report, junit string) error {
+// report writes what came of the cases, as far as they were run, and answers the
+// error that it means.
+func (a *app) report(r contract.Report, ended error, junit string) error {
+	if r.Interrupted == "" && ended != nil {
+		return ended
+	}
 	if junit != "" {
 		if err := writeReport(junit, r.JUnit); err != nil {
 			return err
@@ -250,6 +259,9 @@ func (a *app) report(r contract.Report, junit string) error {
 	}
 	if err := write(a.print.w); err != nil {
 		return err
+	}
+	if r.Interrupted != "" {
+		return coded{fmt.Errorf("interrupted in case %s; %s not run", r.Interrupted, plural(r.Missing, "case was", "cases were")), exitFailed}
 	}
 	if !r.OK() {
 		return coded{errors.New("not every case is as wanted"), exitFailed}

@@ -28,6 +28,9 @@ still do, and the smaller one is shown. That takes both sides, so verify cannot.
 
 ` + aboutPrinted + `
 
+A run of a case that takes longer than --timeout is ended, and the case reported as
+one that could not run.
+
 Exit codes: 1 when a case is not as wanted, 2 when the cases, the manifest or the
 command line are wrong, 3 when MariaDB or the Phorge cannot be had.`,
 		Example: `  gantry contract live --cases cases --plugins plugins.yaml --phorge /opt/phorge --shrink`,
@@ -55,8 +58,5 @@ func (a *app) live(ctx context.Context, u stage.Suite, manifest *host.Manifest, 
 	}
 	a.watchCases(&u)
 	report, err := g.stage.Live(ctx, u, g.php, g.handlers(manifest, log), shrink)
-	if err := errors.Join(err, g.Close()); err != nil {
-		return err
-	}
-	return a.report(report, junit)
+	return errors.Join(a.report(report, err, junit), g.Close())
 }

@@ -31,6 +31,9 @@ something else already is shown and left as it is, and the exit code is 1; with
 --update it is written over. A table that a class reads and that no case puts rows
 into is recorded when world.yaml names it, with an empty list of rows.
 
+A run of a case that takes longer than --timeout is ended, and the case reported as
+one that could not run.
+
 Exit codes: 1 when a record was not made, 2 when the cases or the command line are
 wrong, 3 when MariaDB or the Phorge cannot be had.`,
 		Example: `  gantry contract record --cases cases --phorge /opt/phorge

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/contract/stage"
 	"github.com/phorge-gantry/gantry/tests/harness"
@@ -165,5 +168,27 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 	got = command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", manifest, "--server", server.DSN(""))
 	if got.code != exitUnavailable {
 		t.Errorf("without a server: exit code %d, %s", got.code, got.err)
+	}
+}
+
+// TestAnInterruptedReportIsWrittenAsFarAsItGoes: CI that cancels a job still shows
+// which case hung.
+func TestAnInterruptedReportIsWrittenAsFarAsItGoes(t *testing.T) {
+	junit := filepath.Join(t.TempDir(), "report.xml")
+	var out bytes.Buffer
+	a := &app{}
+	a.print.w = &out
+	report := contract.Report{Name: "acme", Interrupted: "slow", Missing: 3, Results: []contract.Result{
+		{Case: contract.Case{Name: "slow"}, Err: errors.New("interrupted while it ran")},
+	}}
+	err := a.report(report, context.Canceled, junit)
+	if exitCode(err) != exitFailed || !strings.Contains(explain(err), "interrupted in case slow; 3 cases were not run") {
+		t.Errorf("the error is %v", err)
+	}
+	if content, err := os.ReadFile(junit); err != nil || !strings.Contains(string(content), `name="slow"`) {
+		t.Errorf("the JUnit report is %s, %v", content, err)
+	}
+	if !strings.Contains(out.String(), "1 could not run; interrupted in slow, 3 not run") {
+		t.Errorf("the report is %s", out.String())
 	}
 }

@@ -39,6 +39,9 @@ when it holds the databases of a Phorge. ` + serverVariable + ` names one with a
 
 ` + aboutPrinted + `
 
+A run of a case that takes longer than --timeout is ended, and the case reported as
+one that could not run.
+
 Exit codes: 1 when a case is not as wanted, 2 when the cases, the manifest or the
 command line are wrong, 3 when the server cannot be had.`,
 		Example: `  gantry contract verify --cases contract/cases/herald --plugins plugins.yaml
@@ -100,10 +103,7 @@ func (a *app) verify(ctx context.Context, u stage.Suite, manifest *host.Manifest
 	}
 	a.watchCases(&u)
 	report, err := g.stage.Verify(ctx, u, g.handlers(manifest, log))
-	if err != nil {
-		return err
-	}
-	return a.report(report, junit)
+	return a.report(report, err, junit)
 }
 
 // Databases of an interrupted verify can be left on a server for tests.

@@ -37,7 +37,7 @@ type Golden struct {
 // recorded as if it were a promise. side may be nil when no case has a deviation.
 func (s *Stage) Record(ctx context.Context, u Suite, php, side Side, update bool) ([]Golden, error) {
 	var goldens []Golden
-	_, err := u.each(ctx, func(c contract.Case, _ *contract.Result) {
+	_, err := s.each(ctx, u, func(c contract.Case, _ *contract.Result) {
 		goldens = append(goldens, s.record(ctx, u.Folder, c, "PHP", php, update))
 		if c.Deviation != nil {
 			goldens = append(goldens, s.record(ctx, u.Folder, c, "Go", side, update))

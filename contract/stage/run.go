@@ -20,8 +20,9 @@ const (
 	// archive keeps the end of the lease, so both sides get the same.
 	leaseTime = 2 * time.Hour
 
-	// runTime is far more than the longest timeout of a worker.
-	runTime = 10 * time.Minute
+	// setTime is what it may take to set a scene, and to look at it afterwards. A
+	// process is started in it.
+	setTime = 5 * time.Minute
 
 	// longAgo is dateModified of a task that waits. Were it now, a run within one
 	// second would leave it as it is, and a longer one would not.
@@ -67,12 +68,14 @@ func (sc *scene) run(ctx context.Context, side Side) (contract.Observation, erro
 	if err != nil {
 		return observed, err
 	}
-	outcome := side.Execute(ctx, task, func(lease time.Duration) { sc.require(ctx, task, lease) })
-	if observed.Requests, err = sc.stage.receivers.finish(sc.audience); err != nil {
+	var outcome tasks.Outcome
+	if err := sc.stage.bounded(ctx, side, task.Class, func(ctx context.Context) {
+		outcome = side.Execute(ctx, task, func(lease time.Duration) { sc.require(ctx, task, lease) })
+	}); err != nil {
 		return observed, err
 	}
-	if ctx.Err() != nil {
-		return observed, fmt.Errorf("the run did not end by itself: %w", context.Cause(ctx))
+	if observed.Requests, err = sc.stage.receivers.finish(sc.audience); err != nil {
+		return observed, err
 	}
 	if sc.frame.Settling, err = sc.stage.now(ctx); err != nil {
 		return observed, err
@@ -101,7 +104,7 @@ func (s *Stage) with(ctx context.Context, c contract.Case, side Side, do func(co
 	if s.store == nil {
 		return fmt.Errorf("the namespace %s has no queue; Prepare makes one of a recorded schema", s.config.Namespace)
 	}
-	ctx, cancel := context.WithTimeout(ctx, runTime)
+	ctx, cancel := context.WithTimeout(ctx, setTime+s.longest(side, c.TaskClass))
 	defer cancel()
 	sc := &scene{stage: s, opened: s.settled}
 	if err := sc.expand(ctx, c); err != nil {

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,8 +39,10 @@ func (s *Stage) Shadow(ctx context.Context, c contract.Case, side Shadower) (Sha
 		if err := sc.look(ctx); err != nil {
 			return err
 		}
-		outcome, effects, err := side.Shadow(ctx, task)
-		if err != nil {
+		var outcome tasks.Outcome
+		var effects plugins.Effects
+		late := s.bounded(ctx, side, task.Class, func(ctx context.Context) { outcome, effects, err = side.Shadow(ctx, task) })
+		if err := cmp.Or(late, err); err != nil {
 			return fmt.Errorf("shadow run: %w", err)
 		}
 		run.outcome = outcomeOf(outcome)

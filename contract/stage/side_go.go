@@ -22,6 +22,10 @@ func (s *Stage) Go(manifest *host.Manifest, log zerolog.Logger) Shadower {
 	return &binaries{stage: s, manifest: manifest, log: log}
 }
 
+// cancelGrace is how long a handler may go on after the end of its time. Nothing
+// is lost with the process.
+const cancelGrace = time.Second
+
 type binaries struct {
 	stage    *Stage
 	manifest *host.Manifest
@@ -42,7 +46,7 @@ func (b *binaries) Configure(ctx context.Context, options map[string]any) error 
 		return err
 	}
 	b.host, err = host.New(host.Config{
-		Manifest: b.manifest, Log: b.log, Printed: b.printed.line,
+		Manifest: b.manifest, Log: b.log, Printed: b.printed.line, CancelGrace: cancelGrace,
 		Site: func(applications, wanted []string) (*plugins.Site, error) {
 			return b.stage.site(applications, wanted, encoded)
 		},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/rs/zerolog"
@@ -41,8 +42,9 @@ type Stage struct {
 	tables    map[string]*rows.Table // as they were found, by database.table
 	phids     map[string]bool        // in their rows
 	columns   map[string][]column
-	counts    bool  // the server counts written rows
-	settled   tally // when everything had been put back last
+	counts    bool          // the server counts written rows
+	timeout   time.Duration // of a run; 0: that of its class
+	settled   tally         // when everything had been put back last
 	receivers *receivers
 	made      databases
 }

@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -17,14 +18,19 @@ type Suite struct {
 	Folder *contract.Folder
 	Cases  []contract.Case // those of the folder, or some
 
+	// Timeout is how long one run of a case may take. 0: what the manifest says
+	// of the class as its deadline, or else 60 s.
+	Timeout time.Duration
+
 	// Tell is called before each case, for whoever waits. May be nil.
 	Tell func(done int, c contract.Case)
 }
 
 // each runs something for each case and answers the results in the order of the
 // cases. Cases with the same options run together, so that processes are started
-// no more often than needed.
-func (u Suite) each(ctx context.Context, do func(c contract.Case, r *contract.Result)) (contract.Report, error) {
+// no more often than needed. When it is interrupted, the results are of the cases
+// that ran until then.
+func (s *Stage) each(ctx context.Context, u Suite, do func(c contract.Case, r *contract.Result)) (contract.Report, error) {
 	dir, err := filepath.Abs(u.Folder.Dir)
 	if err != nil {
 		return contract.Report{}, err
@@ -40,9 +46,13 @@ func (u Suite) each(ctx context.Context, do func(c contract.Case, r *contract.Re
 		order[i], options[i] = i, string(encoded)
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(options[a], options[b]) })
+	s.mu.Lock()
+	s.timeout = u.Timeout
+	s.mu.Unlock()
+	ran := make([]bool, len(u.Cases))
 	for done, i := range order {
-		if err := ctx.Err(); err != nil {
-			return report, err
+		if ctx.Err() != nil {
+			break
 		}
 		if u.Tell != nil {
 			u.Tell(done, u.Cases[i])
@@ -51,8 +61,18 @@ func (u Suite) each(ctx context.Context, do func(c contract.Case, r *contract.Re
 		began := time.Now()
 		r.Case = u.Cases[i]
 		do(r.Case, r)
-		r.Duration = time.Since(began)
+		r.Duration, ran[i] = time.Since(began), true
+		if ctx.Err() != nil {
+			r.Err, report.Interrupted, report.Missing = errors.New("interrupted while it ran"), r.Case.Name, len(order)-done-1
+		}
 	}
+	done := report.Results[:0]
+	for i, r := range report.Results {
+		if ran[i] {
+			done = append(done, r)
+		}
+	}
+	report.Results = done
 	return report, ctx.Err()
 }
 
@@ -60,7 +80,7 @@ func (u Suite) each(ctx context.Context, do func(c contract.Case, r *contract.Re
 // first, which must leave no trace and note the requests that the real run then
 // sends. Tables must be there already: see Prepare.
 func (s *Stage) Verify(ctx context.Context, u Suite, side Shadower) (contract.Report, error) {
-	return u.each(ctx, func(c contract.Case, r *contract.Result) {
+	return s.each(ctx, u, func(c contract.Case, r *contract.Result) {
 		want, err := u.Folder.Want(c)
 		if err != nil {
 			r.Err = err
@@ -134,7 +154,7 @@ func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, w
 // held against what was recorded of it, and PHP against its golden. With shrink,
 // a case in which the sides differ is made smaller for as long as they do.
 func (s *Stage) Live(ctx context.Context, u Suite, php Side, side Shadower, shrink bool) (contract.Report, error) {
-	return u.each(ctx, func(c contract.Case, r *contract.Result) {
+	return s.each(ctx, u, func(c contract.Case, r *contract.Result) {
 		var f finding
 		f, r.Err = s.bothSides(ctx, u.Folder, c, php, side)
 		f.tell(r)

@@ -7,14 +7,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/plugins"
+	"github.com/phorge-gantry/gantry/plugins/host"
 )
 
 const threeCases = `cases:
@@ -235,8 +238,12 @@ func TestAnInterruptedSuiteSaysSo(t *testing.T) {
 	u := suiteOf(t, threeCases)
 	ctx, cancel := context.WithCancel(t.Context())
 	u.Tell = func(int, contract.Case) { cancel() }
-	if _, err := s.Verify(ctx, u, renames(s, same)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
+	report, err := s.Verify(ctx, u, renames(s, same))
+	if !errors.Is(err, context.Canceled) || report.OK() || report.Interrupted != "no" || report.Missing != 2 {
+		t.Errorf("the error is %v, and the report %+v", err, report)
+	}
+	if diff := cmp.Diff(map[string]string{"no": "error"}, statuses(report)); diff != "" {
+		t.Errorf("what ran is not reported: %s", diff)
 	}
 }
 
@@ -264,5 +271,33 @@ func TestWhyAHandlerDidOtherwiseIsTold(t *testing.T) {
 	}
 	if strings.Contains(sent, "printed") || strings.Contains(sent, "wrong") {
 		t.Errorf("another case has it too: %s", sent)
+	}
+}
+
+func TestAHandlerThatHangsIsNamedAndTheNextCaseRuns(t *testing.T) {
+	s := newStage(t)
+	manifest := manifestOf(t, true)
+	side := s.Go(manifest, zerolog.Nop())
+	defer side.Close()
+	u := suiteOf(t, "cases: [{name: stuck, taskClass: AcmeWorker, data: '\"hang\"'}, {name: sent, taskClass: AcmeWorker, data: '\"{{receiver a}}\"', world: {receivers: {a: {}}}}]\n")
+	php := does(s, func(context.Context, *plugins.Task) error { return nil })
+	stuck, sent := u, u
+	stuck.Cases, sent.Cases, stuck.Timeout = u.Cases[:1], u.Cases[1:], 1500*time.Millisecond
+	report, err := s.Live(t.Context(), stuck, php, side, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := report.Results[0]; r.Err == nil || !strings.Contains(r.Err.Error(), "case stuck: shadow run: still in Handle after 1.5 s") || !slices.Equal(r.Printed, []string{"waiting for nothing"}) {
+		t.Errorf("%v, %q", r.Err, r.Printed)
+	}
+	if report, err = s.Live(t.Context(), sent, php, side, false); err != nil || report.Results[0].Err != nil {
+		t.Errorf("the next case: %v, %v", err, report.Results[0].Err)
+	}
+	if got := s.longest(side, "AcmeWorker"); got != caseTime {
+		t.Errorf("without a timeout and a deadline it is %v", got)
+	}
+	manifest.Plugins[0].Classes["AcmeWorker"] = host.Class{Deadline: time.Hour}
+	if got := s.longest(side, "AcmeWorker"); got != time.Hour {
+		t.Errorf("with a deadline it is %v", got)
 	}
 }
