@@ -26,6 +26,9 @@ var (
 // and a slip of the unit would hold up everybody.
 const maxDelay = 2 * time.Minute
 
+// maxName bounds the name of a case, in bytes.
+const maxName = 100
+
 // checker gathers what is wrong with a part of a document.
 type checker struct {
 	document
@@ -52,8 +55,8 @@ func (k *checker) written(at path) *yaml.Node {
 // check looks at a case as it stands in its file. Placeholders may name the
 // receivers of the whole world.
 func (k *checker) check(c Case, whole World) {
-	if !caseName.MatchString(c.Name) || len(c.Name) > 100 {
-		k.refuse(path{"name"}, "%q is not small letters and digits, joined by single dashes, at most 100; the golden's file is named so", c.Name)
+	if !caseName.MatchString(c.Name) || len(c.Name) > maxName {
+		k.refuse(path{"name"}, "%q is not small letters and digits, joined by single dashes, at most %d; the golden's file is named so", c.Name, maxName)
 	}
 	if c.TaskClass == "" || len(c.TaskClass) > 64 {
 		k.refuse(path{"taskClass"}, "%q is not the name of a class, of 1 to 64 bytes", c.TaskClass)

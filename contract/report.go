@@ -25,12 +25,20 @@ type Result struct {
 	Differences []Difference
 	Err         error // it could not be run, or there is nothing to compare with
 	Duration    time.Duration
-	Shrunk      *Case // a smaller case that differs, too
+	Shrunk      *Shrunk // nil: nobody tried
 
 	// Reasons are what the sides said of the outcome, and Printed the lines that
 	// the handler printed, of a case that is not as wanted. Nothing compares them.
 	Reasons []Reason
 	Printed []string
+}
+
+// Shrunk is a smaller case that differs in the same way, and how it differs. It
+// stands for itself: its world is whole, so it belongs into a folder without a
+// world.yaml.
+type Shrunk struct {
+	Case        Case
+	Differences []Difference
 }
 
 // Reason is what a side said of the outcome of a case, and Who says it.
@@ -119,7 +127,8 @@ func (r Report) JSON(w io.Writer) error {
 		Differences []difference `json:"differences"`
 		Reasons     []Reason     `json:"reasons,omitempty"`
 		Printed     []string     `json:"printed,omitempty"`
-		Shrunk      string       `json:"shrunk,omitempty"` // YAML
+		Shrunk      string       `json:"shrunk,omitempty"` // YAML of a file of cases, for a folder without a world.yaml
+		ShrunkBy    []difference `json:"shrunkDifferences,omitempty"`
 	}
 	out := struct {
 		Name      string `json:"name"`
@@ -149,7 +158,10 @@ func (r Report) JSON(w io.Writer) error {
 			to.Differences = append(to.Differences, difference{d.Field, (*value)(d.Want), (*value)(d.Got)})
 		}
 		if from.Shrunk != nil {
-			content, err := EncodeCases([]Case{*from.Shrunk})
+			for _, d := range from.Shrunk.Differences {
+				to.ShrunkBy = append(to.ShrunkBy, difference{d.Field, (*value)(d.Want), (*value)(d.Got)})
+			}
+			content, err := EncodeCases([]Case{from.Shrunk.Case})
 			if err != nil {
 				return err
 			}

@@ -32,7 +32,10 @@ func someReport() Report {
 			},
 			Reasons: []Reason{{"PHP", "Exception: no\x1b"}, {"Go", "panic: nil map\nmain.handle\n\t/x.go:7"}},
 			Printed: []string{"looking", "\x1b[31mfound"},
-			Shrunk:  &Case{Name: "payload", TaskClass: "HeraldWebhookWorker", Data: `{"a":1}`},
+			Shrunk: &Shrunk{
+				Case{Name: "payload-small", TaskClass: "HeraldWebhookWorker", Data: `{"a":1}`},
+				[]Difference{{"outcome.kind", new("failed"), new("succeeded")}},
+			},
 		},
 		{Case: Case{Name: "declared", TaskClass: "A", Deviation: &Deviation{ID: "x", Reason: "x"}}, Differences: []Difference{{"outcome.wait", new("15"), new("0")}}},
 		{Case: Case{Name: "broken", TaskClass: "A", Declines: true}, Err: errors.New("the receiver\nis gone \x00")},
@@ -91,11 +94,15 @@ const someText = `payload (HeraldWebhookWorker)
   The handler printed:
     looking
     \x1b[31mfound
-  A smaller case differs, too:
+  A smaller case differs in this way, too. It stands for itself, so put it into a folder without world.yaml:
     cases:
-      - name: payload
+      - name: payload-small
         taskClass: HeraldWebhookWorker
         data: '{"a":1}'
+  It differs in
+    outcome.kind
+      - PHP: "failed"
+      + Go:  "succeeded"
 
 declared (A)
   outcome.wait

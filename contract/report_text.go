@@ -46,17 +46,7 @@ func (r Result) text(colour bool) string {
 	if r.Err != nil {
 		fmt.Fprintln(&b, "  "+strings.TrimSpace(indented("could not run: "+visible(r.Err.Error()))))
 	}
-	for _, d := range r.Differences {
-		fmt.Fprintln(&b, "  "+visible(d.Field))
-		for _, line := range d.lines(r.wanted()) {
-			how := map[byte]string{'-': red, '+': green}[line[0]]
-			if how == "" {
-				fmt.Fprintln(&b, "    "+line)
-				continue
-			}
-			fmt.Fprintln(&b, "    "+paint(how, line))
-		}
-	}
+	b.WriteString(listed(r.Differences, r.wanted(), "  ", paint))
 	if len(r.Reasons) > 0 {
 		fmt.Fprintln(&b, "  Why, in their own words, which are not compared:")
 	}
@@ -70,11 +60,30 @@ func (r Result) text(colour bool) string {
 		fmt.Fprintln(&b, "    "+visible(line))
 	}
 	if r.Shrunk != nil {
-		content, err := EncodeCases([]Case{*r.Shrunk})
+		content, err := EncodeCases([]Case{r.Shrunk.Case})
 		if err != nil {
 			content = []byte(err.Error())
 		}
-		fmt.Fprint(&b, "  A smaller case differs, too:\n"+indented(visible(string(content))))
+		fmt.Fprint(&b, "  A smaller case differs in this way, too. It stands for itself, so put it into a folder without world.yaml:\n"+
+			indented(visible(string(content)))+"  It differs in\n")
+		b.WriteString(listed(r.Shrunk.Differences, r.wanted(), "    ", paint))
+	}
+	return b.String()
+}
+
+// listed are differences as lines, each field above what stands there.
+func listed(differences []Difference, wanted, indent string, paint func(how, text string) string) string {
+	var b strings.Builder
+	for _, d := range differences {
+		fmt.Fprintln(&b, indent+visible(d.Field))
+		for _, line := range d.lines(wanted) {
+			how := map[byte]string{'-': red, '+': green}[line[0]]
+			if how == "" {
+				fmt.Fprintln(&b, indent+"  "+line)
+				continue
+			}
+			fmt.Fprintln(&b, indent+"  "+paint(how, line))
+		}
 	}
 	return b.String()
 }

@@ -3,6 +3,8 @@ package contract
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -25,6 +27,43 @@ func Shrink(c Case, differs func(Case) bool) Case {
 		}
 	}
 	return c
+}
+
+// SmallerOf names what Shrink made of a case, and says where it comes from.
+func SmallerOf(c, smaller Case) Case {
+	smaller.Name = strings.TrimRight(c.Name[:min(len(c.Name), maxName-len("-small"))], "-") + "-small"
+	smaller.About = fmt.Sprintf("Made smaller from the case %s by gantry contract live --shrink.", c.Name)
+	return smaller
+}
+
+// Pair is what both sides made of a case, and in what they differ.
+type Pair struct {
+	Want, Got   Observation
+	Differences []Difference
+}
+
+// Kin reports whether two cases differ in the same way: each side came to the same
+// kind of outcome, and one of the differences at least is in the same field.
+// Otherwise a smaller case would be about something else, such as that a handler
+// declines what is left.
+func (p Pair) Kin(other Pair) bool {
+	if p.Want.Outcome.Kind != other.Want.Outcome.Kind || p.Got.Outcome.Kind != other.Got.Outcome.Kind {
+		return false
+	}
+	return slices.ContainsFunc(other.Differences, func(d Difference) bool {
+		return slices.ContainsFunc(p.Differences, func(mine Difference) bool { return mine.place() == d.place() })
+	})
+}
+
+// inList is which one of a list a field leads to, and inTable which row.
+var (
+	inList  = regexp.MustCompile(`\[[0-9]+\]`)
+	inTable = regexp.MustCompile(`^(changes\[\S+) [^\]]*\]`)
+)
+
+// place is the field, whichever row or request it is of: a smaller case has fewer.
+func (d Difference) place() string {
+	return inTable.ReplaceAllString(inList.ReplaceAllString(d.Field, "[]"), "$1]")
 }
 
 // reduction takes one thing away from a case that is a copy.

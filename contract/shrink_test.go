@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/phorge-gantry/gantry/tasks"
 )
 
 func large() Case {
@@ -136,5 +138,41 @@ func TestMembersLeaveOneByOne(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestOnlyWhatDiffersInTheSameWayIsKin(t *testing.T) {
+	pair := func(php, ours tasks.Kind, fields ...string) Pair {
+		p := Pair{Want: Observation{Outcome: Outcome{Kind: php}}, Got: Observation{Outcome: Outcome{Kind: ours}}}
+		for _, field := range fields {
+			p.Differences = append(p.Differences, Difference{Field: field})
+		}
+		return p
+	}
+	first := pair(tasks.Succeeded, tasks.Succeeded, "requests[2].headers[Expect]", "changes[a.b 1].name.after")
+	for _, c := range []struct {
+		other Pair
+		kin   bool
+	}{
+		{pair(tasks.Succeeded, tasks.Succeeded, "changes[a.b 2 x].name.after", "other"), true},
+		{pair(tasks.Succeeded, tasks.Succeeded, "requests[1].headers[Expect]"), true},
+		{pair(tasks.Succeeded, tasks.Succeeded, "requests[2].headers[Host]"), false},
+		{pair(tasks.Succeeded, tasks.Succeeded, "changes[a.c 1].name.after"), false},
+		{pair(tasks.Succeeded, tasks.Declined, "changes[a.b 1].name.after"), false},
+		{pair(tasks.Failed, tasks.Succeeded, "changes[a.b 1].name.after"), false},
+		{pair(tasks.Succeeded, tasks.Succeeded), false},
+	} {
+		if got := first.Kin(c.other); got != c.kin {
+			t.Errorf("%+v: %v", c.other, got)
+		}
+	}
+}
+
+func TestTheNameOfASmallerCaseIsOneOfACase(t *testing.T) {
+	for _, name := range []string{"a", strings.Repeat("a", 93) + "-bcdefg", strings.Repeat("a", 100)} {
+		smaller := SmallerOf(Case{Name: name}, Case{Name: name})
+		if !caseName.MatchString(smaller.Name) || len(smaller.Name) > maxName || !strings.Contains(smaller.About, name) {
+			t.Errorf("of %s: %+v", name, smaller)
+		}
 	}
 }

@@ -24,7 +24,9 @@ of that, and PHP against its own record.
 ` + aboutScratch + `
 
 With --shrink, a case in which the two differ is made smaller for as long as they
-still do, and the smaller one is shown. That takes both sides, so verify cannot.
+differ in the same way: with the same outcomes, and in one of the same fields. The
+smaller one is shown with what differs in it. Its world is whole, so it belongs
+into a folder without a world.yaml. That takes both sides, so verify cannot.
 
 ` + aboutPrinted + `
 

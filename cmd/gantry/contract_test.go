@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -177,8 +176,7 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 func TestAnInterruptedReportIsWrittenAsFarAsItGoes(t *testing.T) {
 	junit := filepath.Join(t.TempDir(), "report.xml")
 	var out bytes.Buffer
-	a := &app{}
-	a.print.w = bufio.NewWriter(&out)
+	a := &app{print: newPrinter(&out, false)}
 	report := contract.Report{Name: "acme", Interrupted: "slow", Missing: 3, Results: []contract.Result{
 		{Case: contract.Case{Name: "slow"}, Err: errors.New("interrupted while it ran")},
 	}}
@@ -189,7 +187,7 @@ func TestAnInterruptedReportIsWrittenAsFarAsItGoes(t *testing.T) {
 	if content, err := os.ReadFile(junit); err != nil || !strings.Contains(string(content), `name="slow"`) {
 		t.Errorf("the JUnit report is %s, %v", content, err)
 	}
-	if err := a.print.w.Flush(); err != nil || !strings.Contains(out.String(), "1 could not run; interrupted in slow, 3 not run") {
+	if err := a.print.flush(); err != nil || !strings.Contains(out.String(), "1 could not run; interrupted in slow, 3 not run") {
 		t.Errorf("the report is %s", out.String())
 	}
 }

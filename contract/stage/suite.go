@@ -94,15 +94,14 @@ func (s *Stage) Verify(ctx context.Context, u Suite, side Shadower) (contract.Re
 
 // finding is what came of a case on both sides.
 type finding struct {
-	want, got   contract.Observation
-	differences []contract.Difference
-	shadow      contract.Outcome
-	printed     []string // by the handler
+	contract.Pair
+	shadow  contract.Outcome
+	printed []string // by the handler
 }
 
 // tell puts into a result what a person wants to know of it.
 func (f finding) tell(r *contract.Result) {
-	r.Differences = f.differences
+	r.Differences = f.Differences
 	if r.Status() == contract.StatusEqual {
 		return
 	}
@@ -113,12 +112,12 @@ func (f finding) tell(r *contract.Result) {
 		}
 	}
 	if r.Case.Deviation == nil {
-		say("PHP", f.want.Outcome.Reason)
+		say("PHP", f.Want.Outcome.Reason)
 	} else {
-		say("Declared", f.want.Outcome.Reason)
+		say("Declared", f.Want.Outcome.Reason)
 	}
-	say("Go", f.got.Outcome.Reason)
-	if f.shadow.Kind != f.got.Outcome.Kind {
+	say("Go", f.Got.Outcome.Reason)
+	if f.shadow.Kind != f.Got.Outcome.Kind {
 		say("Go in shadow", f.shadow.Reason)
 	}
 }
@@ -126,7 +125,7 @@ func (f finding) tell(r *contract.Result) {
 // observeGo runs a case in shadow and then really, and answers in what that is
 // not what is wanted.
 func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, want contract.Observation) (f finding, err error) {
-	f.want = want
+	f.Want = want
 	printed := takePrinted(side)
 	shadow, err := s.Shadow(ctx, c, side)
 	if err != nil {
@@ -135,16 +134,16 @@ func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, w
 	}
 	f.shadow = shadow.outcome
 	inShadow := printed(false)
-	if f.got, err = s.Run(ctx, c, side); err != nil {
+	if f.Got, err = s.Run(ctx, c, side); err != nil {
 		f.printed = printed(true)
 		return f, err
 	}
-	f.differences = contract.Compare(c, want, f.got)
-	if wrong := shadow.Against(c, f.got); len(wrong) > 0 {
-		f.differences = append(f.differences, wrong...)
+	f.Differences = contract.Compare(c, want, f.Got)
+	if wrong := shadow.Against(c, f.Got); len(wrong) > 0 {
+		f.Differences = append(f.Differences, wrong...)
 		f.printed = inShadow
 	}
-	if len(f.differences) > 0 {
+	if len(f.Differences) > 0 {
 		f.printed = append(f.printed, printed(true)...)
 	}
 	return f, nil
@@ -152,7 +151,8 @@ func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, w
 
 // Live runs both sides now and compares them. Of a case with a deviation, Go is
 // held against what was recorded of it, and PHP against its golden. With shrink,
-// a case in which the sides differ is made smaller for as long as they do.
+// a case in which the sides differ is made smaller for as long as they differ in
+// the same way.
 func (s *Stage) Live(ctx context.Context, u Suite, php Side, side Shadower, shrink bool) (contract.Report, error) {
 	return s.each(ctx, u, func(c contract.Case, r *contract.Result) {
 		var f finding
@@ -161,11 +161,16 @@ func (s *Stage) Live(ctx context.Context, u Suite, php Side, side Shadower, shri
 		if !shrink || len(r.Differences) == 0 {
 			return
 		}
+		small := f
 		smaller := contract.Shrink(c, func(c contract.Case) bool {
-			smaller, err := s.bothSides(ctx, u.Folder, c, php, side)
-			return err == nil && len(smaller.differences) > 0
+			now, err := s.bothSides(ctx, u.Folder, c, php, side)
+			if err != nil || !f.Kin(now.Pair) {
+				return false
+			}
+			small = now
+			return true
 		})
-		r.Shrunk = &smaller
+		r.Shrunk = &contract.Shrunk{Case: contract.SmallerOf(c, smaller), Differences: small.Differences}
 	})
 }
 

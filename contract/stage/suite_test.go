@@ -198,8 +198,12 @@ func TestBothSidesAreComparedLiveAndADifferenceIsMadeSmaller(t *testing.T) {
 	if small == nil {
 		t.Fatal("no smaller case")
 	}
-	if len(small.World.Options) > 0 || len(small.World.Rows) != 1 || len(small.World.Rows["acme.acme_thing"]) != 1 || strings.Contains(small.Data, "more") {
-		t.Errorf("the smaller case is %+v", *small)
+	if c := small.Case; c.Name != "yes-small" || !strings.Contains(c.About, "case yes") || len(c.World.Options) > 0 || len(c.World.Rows) != 1 ||
+		len(c.World.Rows["acme.acme_thing"]) != 1 || strings.Contains(c.Data, "more") {
+		t.Errorf("the smaller case is %+v", c)
+	}
+	if got := fieldsOf(small.Differences); got != "changes[acme.acme_thing 500000].name.after" {
+		t.Errorf("it differs in %s", got)
 	}
 	if report.Results[1].Shrunk != nil {
 		t.Error("a case that does not differ was made smaller")
@@ -299,5 +303,32 @@ func TestAHandlerThatHangsIsNamedAndTheNextCaseRuns(t *testing.T) {
 	manifest.Plugins[0].Classes["AcmeWorker"] = host.Class{Deadline: time.Hour}
 	if got := s.longest(side, "AcmeWorker"); got != time.Hour {
 		t.Errorf("with a deadline it is %v", got)
+	}
+}
+
+// TestASmallerCaseDiffersInTheSameWay: without its name the task is declined, and
+// without its row nothing is changed, which differ as well.
+func TestASmallerCaseDiffersInTheSameWay(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases)
+	u.Cases = u.Cases[:1]
+	declines := s.Handlers(plugins.Handler{
+		Class: "AcmeWorker", Databases: []string{"acme"},
+		Handle: func(ctx context.Context, task *plugins.Task) error {
+			var data struct{ Name string }
+			if err := task.Decode(&data); err != nil || data.Name == "" {
+				return plugins.Decline("no name")
+			}
+			_, err := task.DB("acme").Exec(ctx, "UPDATE acme_thing SET name = 'Y'")
+			return err
+		},
+	})
+	report, err := s.Live(t.Context(), u, renames(s, same), declines, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := report.Results[0].Shrunk
+	if small == nil || !strings.Contains(small.Case.Data, `"name"`) || len(small.Case.World.Rows["acme.acme_thing"]) != 1 {
+		t.Errorf("the smaller case is %+v", small)
 	}
 }
