@@ -14,7 +14,7 @@ import (
 func TestAcceptance(t *testing.T) {
 	for _, backend := range []struct {
 		name string
-		open func(*testing.T) subject
+		open func(testing.TB) subject
 	}{{"Memory", openMemory}, {"MariaDB", openMariaDB}} {
 		t.Run(backend.name, func(t *testing.T) {
 			for _, row := range acceptance {
@@ -326,6 +326,24 @@ var acceptance = []struct {
 		}
 		s.refused(s.get("tasks/4000000"), http.StatusNotFound, "ERR_NOT_FOUND")
 		s.refused(s.get("tasks/x"), http.StatusBadRequest, "ERR_BAD_REQUEST")
+	}},
+	{"odd values in a query are no server errors", func(s *scene) {
+		s.queue("[]")
+		for _, value := range []string{"%ff", "%00", "%F0%9F%98%80", "'", "%25", strings.Repeat("x", 5000)} {
+			for _, name := range []string{"taskClass", "objectPHID", "containerPHID"} {
+				for _, state := range []string{"active", "archived"} {
+					if r := s.get("tasks?state=" + state + "&" + name + "=" + value); r.status >= 500 {
+						s.Errorf("%s=%.20s answered %d", name, value, r.status)
+					}
+				}
+			}
+		}
+		s.refused(s.get("tasks/9223372036854775807"), http.StatusNotFound, "ERR_NOT_FOUND")
+		s.ok(s.get("tasks?cursor=4611686018427387904"))
+		s.same("awakened", s.ok(s.post("awaken", `{"taskIDs":[9223372036854775807]}`)).Data, map[string]int{"awakened": 0})
+		s.refused(s.post("cancel", `{"taskID":9223372036854775807}`), http.StatusNotFound, "ERR_NOT_FOUND")
+		s.refused(s.post("complete", `{"taskID":9223372036854775807,"fence":9223372036854775807}`, owner("w")), http.StatusConflict, "ERR_LEASE_CONFLICT")
+		s.same("leased", s.ok(s.post("lease", `{"taskClasses":["\u0000","😀","'","`+strings.Repeat("x", 500)+`"]}`, owner("w"))).Data, []int{})
 	}},
 	{"counts are of active and archived tasks", func(s *scene) {
 		s.ok(s.post("complete", held(s.hold("w")), owner("w")))

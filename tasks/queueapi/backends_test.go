@@ -15,7 +15,7 @@ import (
 )
 
 // openMemory answers the model. Its clock is far from the host's.
-func openMemory(*testing.T) subject {
+func openMemory(testing.TB) subject {
 	m := storetest.NewMemory(func() int64 { return 2_000_000_000 })
 	return subject{Service: m, backend: "memory", hands: m, close: func() {}}
 }
@@ -23,7 +23,7 @@ func openMemory(*testing.T) subject {
 var namespaces int
 
 // openMariaDB answers a queue on Phorge's tables.
-func openMariaDB(t *testing.T) subject {
+func openMariaDB(t testing.TB) subject {
 	t.Helper()
 	server := harness.Shared(t)
 	namespaces++
@@ -60,7 +60,7 @@ func openMariaDB(t *testing.T) subject {
 
 // tables is another program's hand on the tables.
 type tables struct {
-	t  *testing.T
+	t  testing.TB
 	db *sql.DB
 }
 

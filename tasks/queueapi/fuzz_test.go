@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/queueapi"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
@@ -31,10 +32,9 @@ func fuzzed(api *queueapi.API, path, body string) error {
 	return documented(http.MethodPost, "/api/queue/"+path, w.Code, w.Body.Bytes())
 }
 
-func fuzzAPI(t testing.TB) *queueapi.API {
+func fuzzAPI(t testing.TB, store tasks.Service) *queueapi.API {
 	t.Helper()
-	m := storetest.NewMemory(func() int64 { return 2_000_000_000 })
-	api, err := queueapi.New(queueapi.Config{Instances: map[string]queueapi.Instance{"main": {Store: m}}, MaxBody: 1 << 16})
+	api, err := queueapi.New(queueapi.Config{Instances: map[string]queueapi.Instance{"main": {Store: store}}, MaxBody: 1 << 16, MaxWait: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func FuzzBodies(f *testing.F) {
 			f.Add(path, seed)
 		}
 	}
-	api := fuzzAPI(f)
+	api := fuzzAPI(f, storetest.NewMemory(func() int64 { return 2_000_000_000 }))
 	f.Fuzz(func(t *testing.T, path, body string) {
 		if !slices.Contains(posts, path) {
 			t.Skip()
@@ -71,29 +71,44 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// Ten thousand bodies made of the seeds by cutting, joining and changing bytes.
+// Bodies made of the seeds by cutting, joining and changing bytes.
 func TestMalformedBodiesAreNoServerErrors(t *testing.T) {
-	api := fuzzAPI(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 10_000 {
-		path, body := posts[random.IntN(len(posts))], []byte(seeds[random.IntN(len(seeds))])
-		for range random.IntN(4) {
-			other := seeds[random.IntN(len(seeds))]
-			switch at := random.IntN(len(body) + 1); random.IntN(4) {
-			case 0:
-				body = body[:at]
-			case 1:
-				body = slices.Insert(body, at, []byte(other)...)
-			case 2:
-				body = slices.Insert(body, at, byte(random.IntN(256)))
-			case 3:
-				if at < len(body) {
-					body[at] ^= 1 << random.IntN(8)
+	for _, c := range []struct {
+		name   string
+		open   func(testing.TB) subject
+		bodies int
+	}{{"Memory", openMemory, 10_000}, {"MariaDB", openMariaDB, 1000}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := c.open(t)
+			defer s.close()
+			api := fuzzAPI(t, s.Service)
+			random := rand.New(rand.NewPCG(1, 2))
+			for range c.bodies {
+				path, body := posts[random.IntN(len(posts))], malformed(random)
+				if err := fuzzed(api, path, body); err != nil {
+					t.Fatalf("%s %q: %v", path, body, err)
 				}
 			}
-		}
-		if err := fuzzed(api, path, string(body)); err != nil {
-			t.Fatalf("%s %q: %v", path, body, err)
+		})
+	}
+}
+
+func malformed(random *rand.Rand) string {
+	body := []byte(seeds[random.IntN(len(seeds))])
+	for range random.IntN(4) {
+		other := seeds[random.IntN(len(seeds))]
+		switch at := random.IntN(len(body) + 1); random.IntN(4) {
+		case 0:
+			body = body[:at]
+		case 1:
+			body = slices.Insert(body, at, []byte(other)...)
+		case 2:
+			body = slices.Insert(body, at, byte(random.IntN(256)))
+		case 3:
+			if at < len(body) {
+				body[at] ^= 1 << random.IntN(8)
+			}
 		}
 	}
+	return string(body)
 }

@@ -3,7 +3,6 @@ package queueapi
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -123,7 +122,7 @@ func (c *call) await(name string, req tasks.LeaseRequest, classes []string, wait
 			return nil, nil
 		case <-c.r.Context().Done():
 			again.Stop()
-			return nil, refuse(http.StatusServiceUnavailable, codeUnavailable, "the client went away")
+			return nil, errGone
 		}
 		again.Stop()
 	}

@@ -66,7 +66,7 @@ func TestClientsThatWorkSideBySideSettleEachTaskOnce(t *testing.T) {
 	leaks(t)
 	for _, backend := range []struct {
 		name string
-		open func(*testing.T) subject
+		open func(testing.TB) subject
 	}{{"Memory", openMemory}, {"MariaDB", openMariaDB}} {
 		t.Run(backend.name, func(t *testing.T) {
 			s := serve(t, backend.open(t), func(c *queueapi.Config) { c.PollEvery = 0 })

@@ -70,6 +70,9 @@ func badRequest(format string, args ...any) *failure {
 	return refuse(http.StatusBadRequest, codeBadRequest, format, args...)
 }
 
+// errGone is for the log: nobody is there to read it.
+var errGone = refuse(http.StatusServiceUnavailable, codeUnavailable, "the client went away")
+
 // failureOf says to the caller what an error of the store means.
 func failureOf(err error) *failure {
 	var known *failure
@@ -137,6 +140,7 @@ func (c *call) respond(a answer, err error) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	c.status = status
 	if a.unheard != nil && c.r.Context().Err() != nil {
+		c.failed = errGone
 		a.unheard()
 		return
 	}
@@ -147,6 +151,7 @@ func (c *call) respond(a answer, err error) {
 		err = http.NewResponseController(c.w).Flush()
 	}
 	if err != nil && a.unheard != nil {
+		c.failed = errGone
 		a.unheard()
 	}
 }

@@ -3,6 +3,7 @@ package queueapi_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -196,5 +197,52 @@ func TestLeasesOfAClientThatWentAwayAreGivenBack(t *testing.T) {
 	record, err := s.Get(t.Context(), id)
 	if err != nil || record.Owner != nil || record.Expires != nil {
 		t.Errorf("the task is at %s (%v), want the place it was leased from", text(record.Place), err)
+	}
+}
+
+func TestAWaitOutlivesTheTimeForItsBody(t *testing.T) {
+	leaks(t)
+	s := serve(t, openMemory(t))
+	server := httptest.NewUnstartedServer(s.api)
+	server.Config = s.api.Server()
+	server.Config.ReadTimeout = 200 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	s.url = server.URL
+	s.same("leased after a second", s.ok(s.post("lease", `{"wait":1}`, owner("w"))).Data, []int{})
+}
+
+func TestABodyThatDoesNotComeEndsTheCall(t *testing.T) {
+	leaks(t)
+	s := serve(t, openMemory(t))
+	server := httptest.NewUnstartedServer(s.api)
+	server.Config = s.api.Server()
+	server.Config.ReadTimeout = 200 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "POST /api/queue/enqueue HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	answer, err := io.ReadAll(conn) // until the server closes it
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || !strings.Contains(string(answer), "did not arrive whole") {
+		t.Errorf("answered %q, %v", answer, err)
+	}
+}
+
+func TestEveryStageOfACallHasATimeout(t *testing.T) {
+	s := serve(t, openMemory(t))
+	server := s.api.Server()
+	for name, timeout := range map[string]time.Duration{
+		"ReadHeaderTimeout": server.ReadHeaderTimeout, "ReadTimeout": server.ReadTimeout, "WriteTimeout": server.WriteTimeout, "IdleTimeout": server.IdleTimeout,
+	} {
+		if timeout <= 0 {
+			t.Errorf("%s is %s", name, timeout)
+		}
+	}
+	if server.WriteTimeout < server.ReadTimeout+s.api.MaxWait+s.api.StoreTimeout || server.MaxHeaderBytes == 0 {
+		t.Errorf("WriteTimeout is %s, MaxHeaderBytes %d", server.WriteTimeout, server.MaxHeaderBytes)
 	}
 }
