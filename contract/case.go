@@ -1,6 +1,10 @@
 package contract
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Case is one task, and the world that it starts in.
 //
@@ -65,6 +69,12 @@ type World struct {
 	// Locks are the names of PhabricatorGlobalLock that somebody else holds
 	// while the task runs, as given to newLock: webhook(PHID-HWBH-1).
 	Locks []string `yaml:"locks,omitempty"`
+}
+
+// ByOptions orders cases so that those with the same options come together: a
+// process is started anew for each set.
+func ByOptions(a, b Case) int {
+	return strings.Compare(fmt.Sprint(a.World.Options), fmt.Sprint(b.World.Options))
 }
 
 // Row is a row by columns: text, whole numbers, true and false as 1 and 0, and

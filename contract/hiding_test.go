@@ -342,7 +342,7 @@ func TestNothingMoreOrLessIsHidden(t *testing.T) {
 			}
 			reported("a follow-up more", func(o *Observation) { o.Outcome.FollowUps = append(o.Outcome.FollowUps, FollowUp{TaskClass: "D"}) })
 			for i, c := range raw.Changes {
-				if isVolatile(c.Table) {
+				if IsVolatile(c.Table) {
 					continue
 				}
 				reported("a changed row less: "+c.Table, func(o *Observation) { o.Changes = slices.Delete(o.Changes, i, i+1) })

@@ -32,7 +32,7 @@ func Normalise(raw Observation, frame Frame) Observation {
 	o := raw.clone()
 	o.Outcome.Category = category(o.Outcome.Kind, o.Outcome.Category)
 	o.Outcome.Reason = installed.ReplaceAllString(o.Outcome.Reason, "$1$2")
-	o.Changes = slices.DeleteFunc(o.Changes, func(c Change) bool { return isVolatile(c.Table) })
+	o.Changes = slices.DeleteFunc(o.Changes, func(c Change) bool { return IsVolatile(c.Table) })
 	n.outcome = o.Outcome
 	n.newIDs(o.Changes)
 	for i := range o.Changes {
@@ -53,8 +53,9 @@ func Normalise(raw Observation, frame Frame) Observation {
 	return o
 }
 
-// isVolatile reports whether a table is declared so, or its database.
-func isVolatile(table string) bool {
+// IsVolatile reports whether a table, named database.table, or all of its database
+// differs between any two runs of the same work, or belongs to what runs it.
+func IsVolatile(table string) bool {
 	database, _, _ := strings.Cut(table, ".")
 	return volatileTables[table] != "" || volatileTables[database+"."] != ""
 }

@@ -2,12 +2,10 @@ package stage
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/phorge-gantry/gantry/contract"
@@ -27,8 +25,7 @@ type Suite struct {
 }
 
 // each runs something for each case and answers the results in the order of the
-// cases. Cases with the same options run together, so that processes are started
-// no more often than needed. When it is interrupted, the results are of the cases
+// cases. They run in the order of contract.ByOptions. When it is interrupted, the results are of the cases
 // that ran until then.
 func (s *Stage) each(ctx context.Context, u Suite, do func(c contract.Case, r *contract.Result)) (contract.Report, error) {
 	dir, err := filepath.Abs(u.Folder.Dir)
@@ -37,15 +34,10 @@ func (s *Stage) each(ctx context.Context, u Suite, do func(c contract.Case, r *c
 	}
 	report := contract.Report{Name: filepath.Base(dir), Results: make([]contract.Result, len(u.Cases))}
 	order := make([]int, len(u.Cases))
-	options := make([]string, len(u.Cases))
-	for i, c := range u.Cases {
-		encoded, err := json.Marshal(c.World.Options)
-		if err != nil {
-			return report, fmt.Errorf("case %s: options: %w", c.Name, err)
-		}
-		order[i], options[i] = i, string(encoded)
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(options[a], options[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return contract.ByOptions(u.Cases[a], u.Cases[b]) })
 	s.mu.Lock()
 	s.timeout = u.Timeout
 	s.mu.Unlock()

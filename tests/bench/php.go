@@ -55,43 +55,40 @@ const lines = 4
 // log tells why something did not go as it should.
 func (b *bench) log() zerolog.Logger { return zerolog.New(b.progress).Level(zerolog.WarnLevel) }
 
-// startPool starts so many resident processes.
-func (b *bench) startPool(ctx context.Context, processes int) (*pool.Pool, error) {
+// withPool does something with so many resident processes, where there is a
+// Phorge.
+func (b *bench) withPool(ctx context.Context, processes int, do func(p *pool.Pool) error) error {
+	if b.phorge == nil {
+		return nil
+	}
 	p, err := pool.New(pool.Config{
 		Command: b.phorge.PoolCommand(), Namespace: b.phorge.Namespace(), Min: processes, Log: b.log(),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.Start(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
+		return errors.Join(err, p.Close())
 	}
 	if state := p.State(); !state.Ready {
-		return nil, errors.Join(fmt.Errorf("no PHP process started: %s", state.Problem), p.Close())
+		return errors.Join(fmt.Errorf("no PHP process started: %s", state.Problem), p.Close())
 	}
-	return p, nil
+	return errors.Join(do(p), p.Close())
 }
 
 // drainPool measures tasks that do nothing, through so many processes.
 func (b *bench) drainPool(processes int) func(context.Context) error {
-	return func(ctx context.Context) (err error) {
-		if b.phorge == nil {
-			return nil
-		}
-		p, err := b.startPool(ctx, processes)
-		if err != nil {
+	return func(ctx context.Context) error {
+		return b.withPool(ctx, processes, func(p *pool.Pool) error {
+			if err := b.stock.refill(ctx, b.tasks); err != nil {
+				return err
+			}
+			took, err := b.drainPHP(ctx, class, p, p.Slots, b.tasks)
+			if err == nil {
+				b.table.add(fmt.Sprintf("drain_pool_%d", processes), rate(b.tasks, took))
+			}
 			return err
-		}
-		defer func() { err = errors.Join(err, p.Close()) }()
-		if err := b.stock.refill(ctx, b.tasks); err != nil {
-			return err
-		}
-		took, err := b.drainPHP(ctx, class, p, p.Slots, b.tasks)
-		if err != nil {
-			return err
-		}
-		b.table.add(fmt.Sprintf("drain_pool_%d", processes), rate(b.tasks, took))
-		return nil
+		})
 	}
 }
 
@@ -148,23 +145,17 @@ func (b *bench) fillSearch(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) searchPool(ctx context.Context) (err error) {
-	if b.phorge == nil {
-		return nil
-	}
-	p, err := b.startPool(ctx, 1)
-	if err != nil {
+func (b *bench) searchPool(ctx context.Context) error {
+	return b.withPool(ctx, 1, func(p *pool.Pool) error {
+		if err := b.fillSearch(ctx); err != nil {
+			return err
+		}
+		took, err := b.drainPHP(ctx, searchClass, p, p.Slots, b.searches)
+		if err == nil {
+			b.table.add("search_pool", rate(b.searches, took))
+		}
 		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	if err := b.fillSearch(ctx); err != nil {
-		return err
-	}
-	took, err := b.drainPHP(ctx, searchClass, p, p.Slots, b.searches)
-	if err == nil {
-		b.table.add("search_pool", rate(b.searches, took))
-	}
-	return err
+	})
 }
 
 func (b *bench) searchStock(ctx context.Context) error {
@@ -179,36 +170,30 @@ func (b *bench) searchStock(ctx context.Context) error {
 
 // poolMemory measures one process after its first thousand tasks, and after
 // twenty thousand.
-func (b *bench) poolMemory(ctx context.Context) (err error) {
-	if b.phorge == nil {
+func (b *bench) poolMemory(ctx context.Context) error {
+	return b.withPool(ctx, 1, func(p *pool.Pool) error {
+		pid := p.State().Processes[0].PID
+		for _, part := range []struct {
+			row   string
+			tasks int
+		}{
+			{"pool_memory_early", b.served / 20},
+			{"pool_memory_late", b.served - b.served/20},
+		} {
+			if err := b.stock.refill(ctx, part.tasks); err != nil {
+				return err
+			}
+			if _, err := b.drainPHP(ctx, class, p, p.Slots, part.tasks); err != nil {
+				return err
+			}
+			now, _, err := memory(pid)
+			if err != nil {
+				return fmt.Errorf("the process was replaced: %w", err)
+			}
+			b.table.add(part.row, now)
+		}
 		return nil
-	}
-	p, err := b.startPool(ctx, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	pid := p.State().Processes[0].PID
-	for _, part := range []struct {
-		row   string
-		tasks int
-	}{
-		{"pool_memory_early", b.served / 20},
-		{"pool_memory_late", b.served - b.served/20},
-	} {
-		if err := b.stock.refill(ctx, part.tasks); err != nil {
-			return err
-		}
-		if _, err := b.drainPHP(ctx, class, p, p.Slots, part.tasks); err != nil {
-			return err
-		}
-		now, _, err := memory(pid)
-		if err != nil {
-			return fmt.Errorf("the process was replaced: %w", err)
-		}
-		b.table.add(part.row, now)
-	}
-	return nil
+	})
 }
 
 // drainConduit measures tasks that do nothing through worker.execute.

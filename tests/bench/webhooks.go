@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phorge-gantry/gantry/bridge/pool"
 	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/runtime"
@@ -41,16 +42,10 @@ func (b *bench) prepareWebhooks(ctx context.Context) (err error) {
 
 // webhooksPool measures calls of webhooks by so many PHP processes.
 func (b *bench) webhooksPool(processes int) func(context.Context) error {
-	return func(ctx context.Context) (err error) {
-		if b.phorge == nil {
-			return nil
-		}
-		p, err := b.startPool(ctx, processes)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, p.Close()) }()
-		return b.drainWebhooks(ctx, fmt.Sprintf("webhook_pool_%d", processes), p, p.Slots, b.scale.webhooks)
+	return func(ctx context.Context) error {
+		return b.withPool(ctx, processes, func(p *pool.Pool) error {
+			return b.drainWebhooks(ctx, fmt.Sprintf("webhook_pool_%d", processes), p, p.Slots, b.scale.webhooks)
+		})
 	}
 }
 

@@ -10,21 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/contract/rows"
 )
 
-// volatileTables differ between two runs of the same work, or belong to what
-// runs it.
-var volatileTables = map[string]string{
-	"cache.":                        "caches come and go",
-	"conduit.conduit_methodcalllog": "the route is a call",
-	"daemon.":                       "whoever drains the queue reports there",
-	"gantry.":                       "Gantry's own",
-	"multimeter.":                   "one web request of a thousand is sampled",
-	"worker.lisk_counter":           "Gantry reserves task ids in blocks",
-}
-
-// volatileColumns differ as well. What is compared instead is in the function.
+// volatileColumns differ between two runs of the same work, as volatile tables
+// do. What is compared instead is in the function.
 var volatileColumns = map[string]func(string) string{
 	// A stock owner is made of process and time; what it means is compared.
 	"worker.worker_activetask.leaseOwner":  ownerMeans,
@@ -50,7 +41,8 @@ func ownerMeans(owner string) string {
 // the same work on the same snapshot are equal, because what chance and the
 // clock decide has a common name: new PHIDs and keys of feed stories are
 // numbered in the order in which they appear, epochs of the run are "now", and
-// task ids are numbered. What is left out or compared in part is declared above.
+// task ids are numbered. What is left out or compared in part is declared above,
+// and by contract.IsVolatile.
 type Changes struct {
 	// Rows has a line for each row that is new, gone or has changed, with what
 	// changed in it.
@@ -67,7 +59,7 @@ func (s *Snapshot) Changes(before *Snapshot) Changes {
 	var later []*change
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(s.tables)) {
-		if volatile(name) {
+		if contract.IsVolatile(name) {
 			continue
 		}
 		for _, c := range changesOf(name, s.tables[name], before.tables[name]) {
@@ -85,11 +77,6 @@ func (s *Snapshot) Changes(before *Snapshot) Changes {
 		lines = append(lines, c.line(n.name))
 	}
 	return Changes{lines, n}
-}
-
-func volatile(table string) bool {
-	database, _, _ := strings.Cut(table, ".")
-	return volatileTables[table] != "" || volatileTables[database+"."] != ""
 }
 
 // change is one row that differs.
@@ -170,7 +157,7 @@ func newNames(before, now *Snapshot) *names {
 		old: map[string]bool{}, given: map[string]string{}, counts: map[string]int{},
 	}
 	for name, t := range before.tables {
-		if volatile(name) {
+		if contract.IsVolatile(name) {
 			continue
 		}
 		for _, row := range t.Rows {

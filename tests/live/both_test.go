@@ -1,12 +1,10 @@
 package live
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -91,17 +89,10 @@ func drawn(t *testing.T, draw func(*rapid.T) contract.Case) []contract.Case {
 			t.Fatalf("GANTRY_PROPERTY_CASES: %v", err)
 		}
 	}
-	options := func(c contract.Case) string {
-		text, err := json.Marshal(c.World.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
 	cases, generator := make([]contract.Case, count), rapid.Custom(draw)
 	for i := range cases {
 		cases[i] = generator.Example(rand.Int())
 	}
-	slices.SortStableFunc(cases, func(a, b contract.Case) int { return strings.Compare(options(a), options(b)) })
+	slices.SortStableFunc(cases, contract.ByOptions)
 	return cases
 }

@@ -130,15 +130,11 @@ func quickFirst(cases []contract.Case) {
 		}
 		return longest.Truncate(time.Second)
 	}
-	options := func(c contract.Case) string {
-		text, _ := json.Marshal(c.World.Options)
-		return string(text)
-	}
 	slices.SortStableFunc(cases, func(a, b contract.Case) int {
 		if by := waits(a) - waits(b); by != 0 {
 			return int(by / time.Second)
 		}
-		return strings.Compare(options(a), options(b))
+		return contract.ByOptions(a, b)
 	})
 }
 
