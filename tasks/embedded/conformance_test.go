@@ -13,27 +13,26 @@ import (
 // epoch is what a standing clock shows, in 2033: far from the host's clock.
 const epoch = 2_000_000_000
 
-func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T, clock storetest.Clock) storetest.Subject {
-		c := Config{Path: filepath.Join(t.TempDir(), "queue.db")}
-		if clock == storetest.Standing {
-			c.Clock = func() time.Time { return time.Unix(epoch, 0) }
-		}
-		one, other := open(t, c), open(t, c)
-		db := openFile(t, c.Path)
-		return storetest.Subject{
-			Store: one, Other: other, Operator: one, Rows: rows{db},
-			Close: func() {
-				var problem string
-				if err := db.QueryRow("PRAGMA integrity_check").Scan(&problem); err != nil || problem != "ok" {
-					t.Errorf("the file is damaged: %s (%v)", problem, err)
-				}
-				one.Close()
-				other.Close()
-				db.Close()
-			},
-		}
-	})
+func TestConformance(t *testing.T) { storetest.Run(t, subject) }
+
+func TestConformanceOfTheService(t *testing.T) { storetest.RunService(t, subject) }
+
+func subject(t *testing.T, clock storetest.Clock) storetest.Subject {
+	c := Config{Path: filepath.Join(t.TempDir(), "queue.db")}
+	if clock == storetest.Standing {
+		c.Clock = func() time.Time { return time.Unix(epoch, 0) }
+	}
+	one, other := open(t, c), open(t, c)
+	db := openFile(t, c.Path)
+	return storetest.Subject{
+		Store: one, Other: other, Operator: one, Rows: rows{db},
+		Close: func() {
+			sound(t, db)
+			one.Close()
+			other.Close()
+			db.Close()
+		},
+	}
 }
 
 func open(t testing.TB, c Config) *Store {
@@ -108,4 +107,17 @@ LEFT JOIN data d ON d.id = t.id ORDER BY t.id`)
 		all = append(all, r)
 	}
 	return all, found.Err()
+}
+
+// sound fails the test when the file is damaged, or its counters are wrong.
+func sound(t testing.TB, db *sql.DB) {
+	t.Helper()
+	var problem string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&problem); err != nil || problem != "ok" {
+		t.Errorf("the file is damaged: %s (%v)", problem, err)
+	}
+	var archived, counted int
+	if err := db.QueryRow("SELECT archived, (SELECT COUNT(*) FROM archive) FROM queue").Scan(&archived, &counted); err != nil || archived != counted {
+		t.Errorf("%d rows are archived and %d counted (%v)", counted, archived, err)
+	}
 }

@@ -36,7 +36,10 @@ type conn struct {
 
 func connect(ctx context.Context, db *sql.DB) (*conn, error) {
 	c, err := db.Conn(ctx)
-	return &conn{c, map[string]*sql.Stmt{}}, err
+	if err != nil {
+		return nil, err
+	}
+	return &conn{c, map[string]*sql.Stmt{}}, nil
 }
 
 func (c *conn) close() error {

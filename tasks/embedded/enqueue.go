@@ -39,7 +39,7 @@ func validate(news []tasks.NewTask) error {
 		}
 		if len(n.Data) > maxData {
 			return fmt.Errorf("%w: task of class %q: data has %d bytes and the limit is %d; store the content elsewhere and queue a reference",
-				tasks.ErrTooLarge, n.Class, len(n.Data), maxData)
+				&tasks.SizeError{Size: len(n.Data), Limit: maxData}, n.Class, len(n.Data), maxData)
 		}
 	}
 	return nil

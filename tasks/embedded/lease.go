@@ -28,6 +28,11 @@ const (
 // the request, never by the number of tasks: lanes.go finds the first due task
 // of each class by an index, and merges them.
 func (s *Store) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task, error) {
+	return s.leaseFor(ctx, "", req)
+}
+
+// leaseFor leases for a caller of that name, or for this Gantry.
+func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseRequest) ([]tasks.Task, error) {
 	req.Limit = min(req.Limit, leaseRows)
 	if !wantsAny(req) {
 		return nil, nil
@@ -44,7 +49,7 @@ func (s *Store) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task
 	if due {
 		err := s.write(ctx, func(tx *txn) (err error) {
 			sr := &search{conn: tx.conn, req: req, now: tx.now, after: after}
-			leased, more, err = tx.lease(sr)
+			leased, more, err = tx.lease(name, sr)
 			until = sr.until
 			return err
 		})
@@ -100,7 +105,7 @@ WHERE id IN (SELECT id FROM task INDEXED BY unripe WHERE lane = 1 AND leaseExpir
 
 // lease takes the tasks that are to be leased. Nobody else writes meanwhile, so
 // what was found due is.
-func (tx *txn) lease(sr *search) (leased []tasks.Task, more bool, err error) {
+func (tx *txn) lease(name string, sr *search) (leased []tasks.Task, more bool, err error) {
 	var due bool
 	if err := tx.row(anyUnripeSQL, []any{tx.now}, &due); err != nil {
 		return nil, false, err
@@ -116,12 +121,12 @@ func (tx *txn) lease(sr *search) (leased []tasks.Task, more bool, err error) {
 	if err != nil || len(chosen) == 0 {
 		return nil, more, err
 	}
-	return chosen, more, tx.take(chosen, sr.req)
+	return chosen, more, tx.take(chosen, name, sr.req)
 }
 
-// take leases tasks under the next fence. Rows of one owner and expiry share an
+// take leases tasks under the next fence, for a caller of that name. Rows of one owner and expiry share an
 // UPDATE.
-func (tx *txn) take(chosen []tasks.Task, req tasks.LeaseRequest) error {
+func (tx *txn) take(chosen []tasks.Task, name string, req tasks.LeaseRequest) error {
 	// Fences stay ahead of those that an older copy of the file may have given
 	// out.
 	tx.fence = max(tx.fence+1, tx.now<<16)
@@ -134,7 +139,7 @@ func (tx *txn) take(chosen []tasks.Task, req tasks.LeaseRequest) error {
 	for i := range chosen {
 		t := &chosen[i]
 		crashes := tx.store.crashes(t.Owner)
-		st := stamp{tx.store.ownerFor(tx.fence, crashes), tx.now + max(1, seconds(req.Want(t.Class).LeaseTime))}
+		st := stamp{tx.store.ownerFor(name, tx.fence, crashes), tx.now + max(1, seconds(req.Want(t.Class).LeaseTime))}
 		t.Lease = &tasks.Lease{Owner: st.owner, Fence: tx.fence, Crashes: crashes, Expires: st.expires, Prior: t.Place}
 		t.Place = tasks.Place{Owner: &st.owner, Expires: &st.expires}
 		stamped[st] = append(stamped[st], t.ID)

@@ -87,6 +87,14 @@ CREATE TABLE archive (
 );
 CREATE INDEX archiveAge ON archive (archivedEpoch, id);
 
+CREATE TABLE inbox (
+	idempotencyKey TEXT PRIMARY KEY,
+	contentHash BLOB NOT NULL,
+	taskIDs TEXT NOT NULL,
+	epoch INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX inboxAge ON inbox (epoch);
+
 -- Of active and archived tasks. A table of its own, so that a change of a task
 -- does not rewrite its data.
 CREATE TABLE data (

@@ -15,6 +15,11 @@ const settleRows = 500
 // archive are one transaction. When a call fails, some of its settlements may
 // have been written; repeating it answers those as done.
 func (s *Store) Settle(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
+	return s.settle(ctx, settlements, false)
+}
+
+// settle settles; live asks of each lease that it has not expired.
+func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement, live bool) ([]tasks.Settled, error) {
 	answers := make([]tasks.Settled, 0, len(settlements))
 	for len(settlements) > 0 {
 		part := settlements[:min(len(settlements), settleRows)]
@@ -25,7 +30,7 @@ func (s *Store) Settle(ctx context.Context, settlements []tasks.Settlement) ([]t
 		}
 		var settled []tasks.Settled
 		err := s.write(ctx, func(tx *txn) (err error) {
-			settled, err = tx.settle(part, problems)
+			settled, err = tx.settle(part, problems, live)
 			return err
 		})
 		if err != nil {
@@ -52,7 +57,7 @@ func problem(o tasks.Outcome) error {
 
 // settle answers each settlement and writes those that hold their row. A second
 // settlement of a task sees what the first one left.
-func (tx *txn) settle(settlements []tasks.Settlement, problems []error) ([]tasks.Settled, error) {
+func (tx *txn) settle(settlements []tasks.Settlement, problems []error, live bool) ([]tasks.Settled, error) {
 	ids := make([]int64, len(settlements))
 	for i, s := range settlements {
 		ids[i] = s.ID
@@ -71,7 +76,7 @@ func (tx *txn) settle(settlements []tasks.Settlement, problems []error) ([]tasks
 		answer.ID = s.ID
 		task := active[s.ID]
 		switch {
-		case task != nil && task.Owner != nil && *task.Owner == s.Lease.Owner:
+		case task != nil && task.Owner != nil && *task.Owner == s.Lease.Owner && !(live && ended(task.Place, tx.now)):
 			if problems[i] != nil {
 				answer.Err = fmt.Errorf("outcome of task %d: %w", s.ID, problems[i])
 				continue
@@ -114,3 +119,5 @@ func (tx *txn) end(task *tasks.Task, s tasks.Settlement) ([]int64, error) {
 	}
 	return nil, tx.save(task)
 }
+
+func ended(p tasks.Place, now int64) bool { return p.Expires != nil && *p.Expires < now }

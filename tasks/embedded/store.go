@@ -7,7 +7,8 @@
 // them; renew.go keeps leases alive and settle.go ends them. Every settlement
 // names the owner it holds the row under, and a row that carries another owner
 // is left alone. inspect.go and operate.go are what a person does to the queue,
-// and archive.go forgets old tasks.
+// service.go what callers of other processes want besides, and archive.go
+// forgets old tasks.
 //
 // # Writing
 //
@@ -91,8 +92,8 @@ type Config struct {
 	Clock func() time.Time
 }
 
-// Store is the queue in one file. It implements tasks.Store and tasks.Operator
-// and is safe for concurrent use.
+// Store is the queue in one file. It implements tasks.Service and is safe for
+// concurrent use.
 type Store struct {
 	config Config
 	path   string
@@ -108,10 +109,7 @@ type Store struct {
 	after string // the class behind which the next Lease looks on, of very many
 }
 
-var (
-	_ tasks.Store    = (*Store)(nil)
-	_ tasks.Operator = (*Store)(nil)
-)
+var _ tasks.Service = (*Store)(nil)
 
 // readConns is how many calls read at the same time.
 const readConns = 4
@@ -216,7 +214,11 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// ownerFor is the leaseOwner of tasks leased under a fence.
-func (s *Store) ownerFor(fence int64, crashes int) string {
+// ownerFor is the leaseOwner of tasks leased under a fence for a caller of that
+// name, or for this Gantry when there is none.
+func (s *Store) ownerFor(name string, fence int64, crashes int) string {
+	if name != "" {
+		return tasks.Caller{Name: name, Fence: fence}.String()
+	}
 	return tasks.Owner{Fence: fence, Crashes: crashes, Nonce: s.nonce, Host: s.config.Host}.String()
 }

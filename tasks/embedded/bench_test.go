@@ -1,0 +1,104 @@
+package embedded
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/phorge-gantry/gantry/tasks"
+)
+
+// Tasks a second with durable commits, on the disk of the temporary directory.
+
+func queueOf(b *testing.B) *Store {
+	return open(b, Config{Path: filepath.Join(b.TempDir(), "queue.db")})
+}
+
+func perSecond(b *testing.B, tasks int) {
+	b.ReportMetric(float64(tasks)/b.Elapsed().Seconds(), "tasks/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+func BenchmarkEnqueueBatch(b *testing.B) {
+	for _, size := range []int{1, 64, 500} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			s, news := queueOf(b), some(size)
+			for b.Loop() {
+				if _, err := s.Enqueue(b.Context(), news); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perSecond(b, size*b.N)
+		})
+	}
+}
+
+// One task a call, by many goroutines: their calls share commits.
+func BenchmarkEnqueueSingle(b *testing.B) {
+	for _, goroutines := range []int{1, 16, 64} {
+		b.Run(fmt.Sprint(goroutines, "goroutines"), func(b *testing.B) {
+			s, news := queueOf(b), some(1)
+			b.SetParallelism(max(1, goroutines/2)) // of two cores
+			var failed atomic.Value
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := s.Enqueue(b.Context(), news); err != nil {
+						failed.Store(err)
+					}
+				}
+			})
+			if err := failed.Load(); err != nil {
+				b.Fatal(err)
+			}
+			perSecond(b, b.N)
+		})
+	}
+}
+
+func BenchmarkLeaseAndSettle(b *testing.B) {
+	for _, size := range []int{1, 100, 500} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			s := queueOf(b)
+			done := 0
+			for b.Loop() {
+				b.StopTimer()
+				if _, err := s.Enqueue(b.Context(), some(size)); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				leased, err := s.Lease(b.Context(), want(size))
+				if err != nil || len(leased) != size {
+					b.Fatal(len(leased), err)
+				}
+				if _, err := s.Settle(b.Context(), succeeded(leased)); err != nil {
+					b.Fatal(err)
+				}
+				done += size
+			}
+			perSecond(b, done)
+		})
+	}
+}
+
+func succeeded(leased []tasks.Task) []tasks.Settlement {
+	all := make([]tasks.Settlement, len(leased))
+	for i, task := range leased {
+		all[i] = tasks.Settlement{ID: task.ID, Lease: *task.Lease, Outcome: tasks.Outcome{Kind: tasks.Succeeded}}
+	}
+	return all
+}
+
+// The floor: one row in one table by one connection, committed each.
+func BenchmarkRawInsert(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "queue.db")
+	queue := open(b, Config{Path: path})
+	file := queue.writer.conn
+	b.ResetTimer()
+	for b.Loop() {
+		if err := file.exec("INSERT INTO data (data) VALUES ('{}')"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	perSecond(b, b.N)
+}
