@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,15 +29,16 @@ func (a *app) pluginsNewCommand() *cobra.Command {
 		Use:   "new DIR --class CLASS...",
 		Short: "Write a new module for a handler binary",
 		Long: `Write a Go module for a handler binary into a new or empty folder: a handler for
-each class, its test, a first case for "gantry contract", a manifest and a script
-for CI. It builds and its tests pass at once. Until their work is written, the
-handlers leave every task to PHP.
+each class, its test, a first case for "gantry contract", a test that draws cases,
+a manifest and a script for CI. It builds and its tests pass at once. Until their
+work is written, the handlers leave every task to PHP.
 
 The module takes the released Gantry, of this version where this is one; with
---gantry, a checkout on this machine. "go mod tidy" is run in the folder, where
-Go is installed. contract/GUIDE.md of Gantry tells the way from there.`,
-		Example: `  gantry plugins new handler-acme --class AcmeGreetingWorker
-  gantry plugins new handler-acme --class AcmeOrderWorker --class AcmeInvoiceWorker --gantry ../gantry`,
+--gantry, a checkout on this machine, by a relative path where that lies beside the
+module. "go mod tidy" is run in the folder; when it fails, nothing is left there,
+and the exit code is 1. contract/GUIDE.md of Gantry tells the way from there.`,
+		Example: `  gantry plugins new handler-acme --class AcmeGreetingWorker --gantry ../gantry
+  gantry plugins new handler-acme --class AcmeOrderWorker --class AcmeInvoiceWorker`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("name one folder for the module, as in `%s handler-acme --class AcmeGreetingWorker`", cmd.CommandPath())
@@ -74,14 +77,43 @@ func (a *app) writeModule(ctx context.Context, dir string, n newPlugin) error {
 		}
 		m.Version = "v0.0.0"
 	}
+	made := firstMissing(absolute)
 	written, err := m.Write()
 	if err != nil {
 		return coded{err, exitUsage}
 	}
 	if err := tidy(ctx, dir); err != nil {
-		a.warnf("the module is written, but its dependencies are not in go.mod: %v; run `go mod tidy` in %s", err, dir)
+		err = fmt.Errorf("the module cannot be built, so it was removed again: %w", err)
+		if n.gantry == "" {
+			err = fmt.Errorf("%w\nWhere no release of Gantry can be had, name a checkout of it with --gantry /path/to/gantry", err)
+		}
+		return errors.Join(err, unwrite(dir, made))
 	}
 	return a.printModule(m, written)
+}
+
+// firstMissing answers the topmost folder on the way to a path that is not there,
+// or "" when all are.
+func firstMissing(path string) (missing string) {
+	for {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
+		missing, path = path, filepath.Dir(path)
+	}
+}
+
+// unwrite removes what was written: the folders that were made for it, or what is
+// in the one that was there, and was empty.
+func unwrite(dir, made string) error {
+	if made != "" {
+		return os.RemoveAll(made)
+	}
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+	}
+	return err
 }
 
 // released are the versions that a tag gives; go.mod takes no other of a
@@ -135,9 +167,9 @@ func (a *app) printModule(m scaffold.Module, written []string) error {
 	a.print.linef("")
 	a.print.linef("Next:")
 	a.print.linef("    cd %s", m.Dir)
-	a.print.linef("    go test ./... && go build -o %s .", filepath.Base(m.Path))
-	a.print.linef("    gantry contract new %s --cases cases               # cases, also of real tasks", m.Classes[0])
+	a.print.linef("    go test ./...")
+	a.print.linef("    gantry contract new %s --cases cases --name real --from-queue 5   # more cases, of real tasks", m.Classes[0])
 	a.print.linef("    gantry contract record --cases cases --phorge /path/to/phorge   # what PHP does with them")
-	a.print.linef("Then write the work in workers/, until `gantry contract verify --cases cases --plugins plugins.yaml` finds no difference.")
+	a.print.linef("Then write the work in workers/, until ./ci.sh finds no difference.")
 	return nil
 }

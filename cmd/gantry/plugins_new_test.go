@@ -1,40 +1,149 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/phorge-gantry/gantry/contract"
 )
 
 func TestANewPluginBuildsPassesItsTestsAndIsStarted(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "handler-acme")
-	got := command(t, nil, "", "plugins", "new", dir, "--class=AcmeGreetingWorker", "--class=FeedPublisherHTTPWorker", "--gantry=../..")
-	if got.code != exitOK || got.err != "" || !strings.Contains(got.out, "    gantry contract new AcmeGreetingWorker --cases cases") {
-		t.Fatalf("exit code %d\n%s%s", got.code, got.out, got.err)
-	}
+	dir := newModule(t, "--class=AcmeGreetingWorker", "--class=FeedPublisherHTTPWorker")
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "./..."}, {"build", "-o", "handler-acme", "."}} {
-		cmd := exec.Command("go", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
+		inModule(t, dir, "go", args...)
 	}
 	if out, err := exec.Command("gofmt", "-l", dir).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("gofmt: %v, %s", err, out)
 	}
-	if out, err := exec.Command("sh", "-n", filepath.Join(dir, "ci.sh")).CombinedOutput(); err != nil {
-		t.Errorf("ci.sh: %v, %s", err, out)
+	plugins := filepath.Join(dir, "plugins.yaml")
+	for _, want := range []string{"", "and it uses none"} {
+		if got := command(t, nil, "", "plugins", "pin", "--plugins="+plugins); got.code != exitOK {
+			t.Fatalf("pin: exit code %d, %s", got.code, got.err)
+		}
+		got := command(t, nil, "", "plugins", "verify", "--plugins="+plugins)
+		if got.code != exitOK || !strings.Contains(got.out, "starts and takes its classes") && !strings.Contains(got.out, "falls back to php") || !strings.Contains(got.out, want) {
+			t.Errorf("verify: exit code %d\n%s%s", got.code, got.out, got.err)
+		}
+		// What stands in it as a comment is right too.
+		replaceIn(t, plugins, "# phorge: true", "phorge: true")
 	}
-	plugins := "--plugins=" + filepath.Join(dir, "plugins.yaml")
-	if got := command(t, nil, "", "plugins", "pin", plugins); got.code != exitOK {
-		t.Fatalf("pin: exit code %d, %s", got.code, got.err)
+}
+
+// newModule writes a new module that takes this Gantry.
+func newModule(t *testing.T, args ...string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "handler-acme")
+	got := command(t, nil, "", append([]string{"plugins", "new", dir, "--gantry=../.."}, args...)...)
+	if got.code != exitOK || got.err != "" || !strings.Contains(got.out, "    gantry contract new AcmeGreetingWorker --cases cases --name real") {
+		t.Fatalf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	got = command(t, nil, "", "plugins", "verify", plugins)
-	if got.code != exitOK || !strings.Contains(got.out, "starts and takes its classes") && !strings.Contains(got.out, "falls back to php") {
-		t.Errorf("verify: exit code %d\n%s%s", got.code, got.out, got.err)
+	return dir
+}
+
+// inModule runs a program in a module, without a Phorge.
+func inModule(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off", "PHORGE_ROOT=", "GANTRY_CONFIG="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func replaceIn(t *testing.T, file, old, replacement string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(strings.ReplaceAll(string(content), old, replacement)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheScriptForCIHoldsTheBinaryAndLeavesTheTreeAsItIs(t *testing.T) {
+	dir := newModule(t, "--class=AcmeGreetingWorker")
+	bin := t.TempDir()
+	build(t, bin)
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	schema, err := os.ReadFile("../../contract/cases/feed/schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"schema.sql": string(schema), "golden/acme-greeting-empty.yaml": "outcome:\n  kind: succeeded\n",
+	} {
+		file := filepath.Join(dir, "cases", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}} {
+		inModule(t, dir, "git", args...)
+	}
+	for range 2 {
+		if out := inModule(t, dir, "./ci.sh"); !strings.Contains(out, "1 case, 1 equal") {
+			t.Errorf("ci.sh says\n%s", out)
+		}
+	}
+	for _, args := range [][]string{{"diff"}, {"status", "--porcelain", "--untracked-files=all"}} {
+		for line := range strings.Lines(inModule(t, dir, "git", args...)) {
+			if !strings.HasPrefix(line, "A  ") {
+				t.Errorf("git %s: %s", args[0], line)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "build", "report.xml")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACommandForNewCasesGoesOnWhereANewPluginEnds(t *testing.T) {
+	cases := filepath.Join(newModule(t, "--class=AcmeGreetingWorker", "--class=WorldWorker"), "cases")
+	if got := command(t, nil, "", "contract", "new", "AcmeGreetingWorker", "--cases="+cases); got.code != exitUsage || !strings.Contains(got.err, "acme-greeting.yaml is there already; give another name with --name") {
+		t.Errorf("the first case is written once more: exit code %d, %s", got.code, got.err)
+	}
+	if got := command(t, nil, "", "contract", "new", "AcmeGreetingWorker", "--cases="+cases, "--name=more"); got.code != exitOK {
+		t.Errorf("exit code %d, %s", got.code, got.err)
+	}
+	folder, err := contract.LoadFolder(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range folder.Cases {
+		names = append(names, c.Name)
+	}
+	if got := strings.Join(names, " "); got != "acme-greeting-empty more world-task-empty" {
+		t.Errorf("the cases are %s", got)
+	}
+}
+
+func TestAModuleWhoseDependenciesCannotBeHadIsNotLeftBehind(t *testing.T) {
+	t.Setenv("GOPROXY", "off")
+	parent := t.TempDir()
+	empty := filepath.Join(parent, "empty")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Join(parent, "a", "b", "handler-acme"), empty} {
+		got := command(t, nil, "", "plugins", "new", dir, "--class=AcmeGreetingWorker")
+		if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "go mod tidy") || !strings.Contains(got.err, "--gantry /path/to/gantry") {
+			t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(parent, "*", "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(parent, "*")); err != nil || len(left) != 1 || left[0] != empty {
+		t.Errorf("of the folders, %v are left, and %s was there before; %v", left, empty, err)
 	}
 }
 

@@ -38,7 +38,8 @@ type Module struct {
 	Version string
 
 	// Checkout is the directory of a checkout of Gantry that is used instead of
-	// a released one; "" for none.
+	// a released one; "" for none. One that is beside the module is named by a
+	// relative path, so that the two can lie beside each other elsewhere.
 	Checkout string
 }
 
@@ -100,7 +101,11 @@ func (m Module) content() (content, error) {
 	if len(m.Classes) == 0 {
 		return content{}, errors.New("name the task class that the binary is for")
 	}
-	c := content{Name: filepath.Base(m.Path), Module: m.Path, Go: goVersion, Version: m.Version, Checkout: m.Checkout}
+	c := content{Name: filepath.Base(m.Path), Module: m.Path, Go: goVersion, Version: m.Version}
+	var err error
+	if c.Checkout, err = m.replacement(); err != nil {
+		return content{}, err
+	}
 	files := map[string]string{}
 	for _, name := range m.Classes {
 		of, err := newClass(name)
@@ -117,6 +122,25 @@ func (m Module) content() (content, error) {
 	return c, nil
 }
 
+// replacement answers the path of the checkout as go.mod names it.
+func (m Module) replacement() (string, error) {
+	if m.Checkout == "" {
+		return "", nil
+	}
+	dir, err := filepath.Abs(m.Dir)
+	if err != nil {
+		return "", err
+	}
+	checkout, err := filepath.Abs(m.Checkout)
+	if err != nil {
+		return "", err
+	}
+	if filepath.Dir(checkout) == filepath.Dir(dir) {
+		return "../" + filepath.Base(checkout), nil
+	}
+	return checkout, nil
+}
+
 func newClass(name string) (class, error) {
 	if !className.MatchString(name) {
 		return class{}, fmt.Errorf("%q is no name of a PHP class; it is something like AcmeGreetingWorker, of at most 64 letters, digits and _", name)
@@ -131,6 +155,9 @@ func newClass(name string) (class, error) {
 	}
 	c.Private = strings.ToLower(c.Go[:1]) + c.Go[1:]
 	c.File = strings.ToLower(c.Go)
+	if c.Slug == "world" { // what stands in world.yaml is no case
+		c.Slug = "world-task"
+	}
 	return c, nil
 }
 
@@ -214,7 +241,7 @@ func (c content) render() ([]file, error) {
 	}
 	for _, f := range []struct{ name, path string }{
 		{"go.mod", "go.mod"}, {"main.go", "main.go"},
-		{"world.yaml", "cases/world.yaml"}, {"first.yaml", "cases/first.yaml"},
+		{"property_test.go", "property_test.go"}, {"world.yaml", "cases/world.yaml"},
 		{"plugins.yaml", "plugins.yaml"}, {"ci.sh", "ci.sh"}, {"README.md", "README.md"}, {"gitignore", ".gitignore"},
 	} {
 		if err := add(f.name, f.path, c); err != nil {
@@ -222,11 +249,13 @@ func (c content) render() ([]file, error) {
 		}
 	}
 	for _, of := range c.Classes {
-		if err := add("worker.go", "workers/"+of.File+".go", of); err != nil {
-			return nil, err
-		}
-		if err := add("worker_test.go", "workers/"+of.File+"_test.go", of); err != nil {
-			return nil, err
+		for _, f := range []struct{ name, path string }{
+			{"worker.go", "workers/" + of.File + ".go"}, {"worker_test.go", "workers/" + of.File + "_test.go"},
+			{"case.yaml", "cases/" + of.Slug + ".yaml"},
+		} {
+			if err := add(f.name, f.path, of); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return rendered, nil

@@ -1,6 +1,10 @@
 package scaffold
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,12 +81,18 @@ func TestWhatCannotBeWrittenIsRefusedAndNothingIsWritten(t *testing.T) {
 }
 
 func TestTheModuleNamesWhereGantryComesFrom(t *testing.T) {
+	parent := t.TempDir()
 	for _, c := range []struct{ name, version, checkout, want string }{
 		{"a release", "v1.2.3", "", "module example.com/acme\n\ngo 1.26.0\n\nrequire github.com/phorge-gantry/gantry v1.2.3\n"},
 		{"a checkout", "v0.0.0", "/src/my gantry", "module example.com/acme\n\ngo 1.26.0\n\nrequire github.com/phorge-gantry/gantry v0.0.0\n\n" +
 			"replace github.com/phorge-gantry/gantry => \"/src/my gantry\"\n"},
+		{"a checkout beside it", "v0.0.0", filepath.Join(parent, "gantry"), "module example.com/acme\n\ngo 1.26.0\n\n" +
+			"require github.com/phorge-gantry/gantry v0.0.0\n\nreplace github.com/phorge-gantry/gantry => \"../gantry\"\n"},
 	} {
-		dir := t.TempDir() // empty, but there
+		dir := filepath.Join(parent, c.name)
+		if err := os.Mkdir(dir, 0o700); err != nil { // empty, but there
+			t.Fatal(err)
+		}
 		m := Module{Dir: dir, Path: "example.com/acme", Classes: []string{"AWorker"}, Version: c.version, Checkout: c.checkout}
 		if _, err := m.Write(); err != nil {
 			t.Fatal(err)
@@ -94,6 +104,59 @@ func TestTheModuleNamesWhereGantryComesFrom(t *testing.T) {
 		if diff := cmp.Diff(c.want, string(got)); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
+	}
+}
+
+// The guide shows these files.
+func TestTheFilesThatTheGuideShowsAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	m := Module{Dir: dir, Path: "example.com/handler-acme", Classes: []string{"AcmeGreetingWorker"}, Version: "v1.2.3"}
+	if _, err := m.Write(); err != nil {
+		t.Fatal(err)
+	}
+	shown, err := filepath.Glob("testdata/*")
+	if err != nil || len(shown) == 0 {
+		t.Fatalf("no file is shown: %v", err)
+	}
+	for _, file := range shown {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, filepath.Base(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s is another now; copy it: %s", file, diff)
+		}
+	}
+}
+
+// A task that a new handler fails for good, PHP never sees, so nothing may stand
+// before the decline.
+func TestANewHandlerDoesNothingButDecline(t *testing.T) {
+	dir := t.TempDir()
+	m := Module{Dir: dir, Path: "example.com/handler-acme", Classes: []string{"AcmeGreetingWorker"}, Version: "v1.2.3"}
+	if _, err := m.Write(); err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, "workers", "acmegreeting.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body []ast.Stmt
+	for _, declared := range parsed.Decls {
+		if f, ok := declared.(*ast.FuncDecl); ok && f.Name.Name == "handleAcmeGreeting" {
+			body = f.Body.List
+		}
+	}
+	if len(body) != 1 {
+		t.Fatalf("the handler has %d statements", len(body))
+	}
+	var said strings.Builder
+	if err := printer.Fprint(&said, token.NewFileSet(), body[0]); err != nil || !strings.HasPrefix(said.String(), "return plugins.Decline(") {
+		t.Errorf("the handler does %s, %v", said.String(), err)
 	}
 }
 
