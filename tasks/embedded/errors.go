@@ -14,7 +14,6 @@ import (
 // passing are errors after which the same call may succeed, and what a person
 // can do about them.
 var passing = map[int]string{
-	sqlite3.SQLITE_BUSY:     "other processes kept it locked all the time; make their transactions shorter, or look for one that hangs (lsof)",
 	sqlite3.SQLITE_LOCKED:   "it is locked",
 	sqlite3.SQLITE_READONLY: "it cannot be written; see the owner and the mode of the file and its directory, and whether the filesystem is mounted read-only",
 	sqlite3.SQLITE_FULL:     "the disk is full; make room, or keep less in the archive",
@@ -22,7 +21,6 @@ var passing = map[int]string{
 	sqlite3.SQLITE_CANTOPEN: "it, or what SQLite puts beside it, cannot be opened; see the owner and the mode of the file and its directory",
 	sqlite3.SQLITE_NOMEM:    "there is no memory left",
 	sqlite3.SQLITE_PERM:     "this process may not use it",
-	sqlite3.SQLITE_PROTOCOL: "other processes kept its locks changing; try again",
 }
 
 // remedies are for errors that do not pass.
@@ -54,7 +52,12 @@ func (s *Store) explain(err error) error {
 	return fmt.Errorf("queue %s: %w", s.path, err)
 }
 
-func is(err error, code int) bool {
+// busy reports whether other processes were in the way.
+func busy(err error) bool {
 	var refusal *sqlite.Error
-	return errors.As(err, &refusal) && refusal.Code()&0xff == code
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	code := refusal.Code() & 0xff
+	return code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_PROTOCOL
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
@@ -32,8 +30,12 @@ type job struct {
 	done chan error
 }
 
-// batchJobs bounds the calls that share a transaction.
-const batchJobs = 256
+const (
+	// batchJobs bounds the calls that share a transaction, and longEnough the
+	// time for which it keeps other processes waiting before its commit.
+	batchJobs  = 256
+	longEnough = 50 * time.Millisecond
+)
 
 // write runs a job in a transaction and answers when that is committed.
 func (s *Store) write(ctx context.Context, run func(*txn) error) error {
@@ -84,15 +86,19 @@ func (s *Store) runWaiting() {
 	if n == 0 {
 		return
 	}
-	err := s.transact(jobs)
-	if err != nil && n > 1 && !is(err, sqlite3.SQLITE_BUSY) {
+	ran, err := s.transact(jobs)
+	if err != nil && n > 1 && !busy(err) {
 		// One of them cannot be written; the others shall not fail with it.
 		for _, j := range jobs {
-			j.done <- s.explain(s.transact([]*job{j}))
+			_, err := s.transact([]*job{j})
+			j.done <- s.explain(err)
 		}
 		return
 	}
-	for _, j := range jobs {
+	w.mu.Lock()
+	w.waiting = slices.Insert(w.waiting, 0, jobs[ran:]...)
+	w.mu.Unlock()
+	for _, j := range jobs[:ran] {
 		j.done <- s.explain(err)
 	}
 }
@@ -127,14 +133,18 @@ const (
 	saveStateSQL = `UPDATE queue SET clock = ?, lastID = ?, fence = ?, archived = ?`
 )
 
-// transact runs jobs in one transaction: all of them or none.
-func (s *Store) transact(jobs []*job) (err error) {
+// transact runs jobs in one transaction: all of them or none, but not those
+// for which there is no time any more. It answers how many it took on.
+func (s *Store) transact(jobs []*job) (ran int, err error) {
 	w := s.writer.conn
-	alive, stop := anyOf(jobs)
-	defer stop()
-	if err := s.patiently(alive, func() error { return w.exec("BEGIN IMMEDIATE") }); err != nil {
-		return err
+	ctx := context.Background()
+	if len(jobs) == 1 {
+		ctx = jobs[0].ctx
 	}
+	if err := s.patiently(ctx, func() error { return w.exec("BEGIN IMMEDIATE") }); err != nil {
+		return len(jobs), err
+	}
+	begun := time.Now()
 	defer func() {
 		if err != nil {
 			w.rollback()
@@ -143,33 +153,30 @@ func (s *Store) transact(jobs []*job) (err error) {
 	tx := &txn{conn: w, store: s}
 	var version int
 	if err := w.row(stateSQL, nil, &tx.clock, &tx.lastID, &tx.fence, &tx.archived, &version); err != nil {
-		return err
+		return len(jobs), err
 	}
 	if err := s.checkVersion(version); err != nil {
-		return err
+		return len(jobs), err
 	}
 	tx.before = tx.state
 	tx.now = s.time(tx.clock)
-	for _, j := range jobs {
+	for ran < len(jobs) && (ran == 0 || time.Since(begun) < longEnough) {
+		j := jobs[ran]
+		ran++
 		if err := j.run(tx); err != nil {
-			return err
+			return len(jobs), err
 		}
 	}
 	if err := tx.trim(); err != nil {
-		return err
+		return len(jobs), err
 	}
 	if err := tx.saveState(); err != nil {
-		return err
+		return len(jobs), err
 	}
-	return w.exec("COMMIT")
-}
-
-// anyOf answers a context that lasts as long as one of the jobs' does.
-func anyOf(jobs []*job) (ctx context.Context, stop func()) {
-	if len(jobs) == 1 {
-		return jobs[0].ctx, func() {}
+	if err := w.exec("COMMIT"); err != nil {
+		return len(jobs), err
 	}
-	return context.Background(), func() {}
+	return ran, nil
 }
 
 // saveState leaves behind what the transaction counted, and when it was.
@@ -203,7 +210,7 @@ func (s *Store) patiently(ctx context.Context, try func() error) error {
 	end := time.Now().Add(s.config.Patience)
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		err := try()
-		if !is(err, sqlite3.SQLITE_BUSY) {
+		if !busy(err) {
 			return err
 		}
 		if time.Now().After(end) {
