@@ -8,7 +8,7 @@ import (
 
 // foreignLock is the lock of a process on another host, under another server of
 // the database: neither can be asked whether it lives.
-const foreignLock = "gantry:elsewher.thatboot.4711.815:otherdbs:0123456789"
+const foreignLock = "gantry:elsewher.0123456789abcdef:otherdbs:0123456789"
 
 // TestAProcessOfWhichNobodyKnowsCountsAsDeadAfterTenMinutes asks a server that
 // may have been restarted since, or be another one after a failover. A process
@@ -31,7 +31,7 @@ func TestAProcessOfWhichNobodyKnowsCountsAsDeadAfterTenMinutes(t *testing.T) {
 		t.Run(fmt.Sprintf("server %d s, receipt %d s", c.uptime, c.age), func(t *testing.T) {
 			now := started + c.uptime
 			earlier := g.lease(t, nil)
-			q.exec(t, "INSERT INTO live_gantry.receipts (taskID, leaseOwner, processLock, epoch) VALUES (?, ?, ?, ?)",
+			q.exec(t, "INSERT INTO live_gantry.receipts (taskID, leaseOwner, processLock, taskModified, epoch) VALUES (?, ?, ?, 0, ?)",
 				earlier.ID, earlier.Owner, foreignLock, now-c.age)
 			later := g.leaseAs(t, earlier, "gantry:later:0:live")
 			q.exec(t, "UPDATE worker_activetask SET leaseExpires = ? WHERE id = ?", now+600, later.ID)

@@ -130,6 +130,27 @@ func TestASuccessThatNobodySettledIsTakenOverUntilTheTaskIsSaved(t *testing.T) {
 	}
 }
 
+// TestB28ASuccessIsTakenOverWhateverTheClockOfPHPSays has a task that PHP saved
+// by a clock that is ahead of the database's.
+func TestB28ASuccessIsTakenOverWhateverTheClockOfPHPSays(t *testing.T) {
+	g := newGround(t)
+	q := openQueue(t, g.Phorge)
+	for _, ahead := range []int{-3600, 3600} {
+		task := g.lease(t, nil)
+		q.exec(t, "UPDATE worker_activetask SET dateModified = UNIX_TIMESTAMP() + ? WHERE id = ?", ahead, task.ID)
+		if got := g.runOne(t, task); got != "done" {
+			t.Fatalf("the task is answered with %q", got)
+		}
+		second := g.leaseAs(t, task, "gantry:second:0:live")
+		if got := g.runOne(t, second); got != "done" {
+			t.Errorf("%d s ahead: the next lease is answered with %q", ahead, got)
+		}
+		if n := g.ran(t, task.ID); n != 1 {
+			t.Errorf("%d s ahead: the task ran %d times", ahead, n)
+		}
+	}
+}
+
 func TestAFailureThatNobodySettledIsTriedAgain(t *testing.T) {
 	g := newGround(t)
 	task := g.lease(t, map[string]any{"doWork": "fail-temporary"})
@@ -163,9 +184,18 @@ func TestAnExecutionIsInTheWayAsLongAsItsProcessLives(t *testing.T) {
 		t.Errorf("the task ran %d times", n)
 	}
 
+	// A connection that is cut takes the lock along, and not the process.
+	q := openQueue(t, g.Phorge)
+	q.exec(t, "KILL ?", q.count(t, "SELECT IS_USED_LOCK(processLock) FROM live_gantry.receipts WHERE taskID = ? AND outcome IS NULL", task.ID))
+	harness.Eventually(t, "the lock is free", func() bool {
+		return q.count(t, "SELECT IS_FREE_LOCK(processLock) FROM live_gantry.receipts WHERE taskID = ? AND outcome IS NULL", task.ID) == 1
+	})
+	if got := g.runOne(t, second); got != "refused still-running" {
+		t.Errorf("with its connection cut it is answered with %q", got)
+	}
+
 	// A lock that its server does not know any more proves nothing yet: it was
 	// restarted, or it is another one after a failover.
-	q := openQueue(t, g.Phorge)
 	lock := "SELECT processLock FROM live_gantry.receipts WHERE taskID = ? AND outcome IS NULL"
 	var name string
 	if !q.scan(t, lock, task.ID, &name) || len(name) > 64 || len(strings.Split(name, ":")) != 4 {
@@ -246,7 +276,7 @@ func TestReceiptsOfTasksInTheQueueAreKeptForLaterLeases(t *testing.T) {
 	g.accepted(t, g.newCall(t, unsettled))
 	g.accepted(t, g.newCall(t, settled))
 	q.exec(t, "UPDATE live_gantry.receipts SET epoch = epoch - 3600")
-	q.exec(t, "UPDATE worker_activetask SET leaseOwner = '(retry)', dateModified = dateModified - IF(id = ?, 7200, 0)", unsettled.ID)
+	q.exec(t, "UPDATE worker_activetask SET leaseOwner = '(retry)', dateModified = dateModified + IF(id = ?, 1, 0)", settled.ID)
 	count := "SELECT COUNT(*) FROM live_gantry.receipts WHERE taskID = ?"
 	for n := 0; q.count(t, count, settled.ID) == 1; n++ {
 		if n == 2000 {

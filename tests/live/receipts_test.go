@@ -190,36 +190,77 @@ func TestAnOutcomeOutlivesTheConnectionOfItsReceipt(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatEndsInTheMiddleOfATripIsMadeAgain ends the connection while
+// TestATripThatIsCutOffIsMadeAgain ends the connection, or the statement, while
 // a claim waits for a row, after other statements of the same trip have
-// answered. PHP takes that for answers that were not fetched.
-func TestAConnectionThatEndsInTheMiddleOfATripIsMadeAgain(t *testing.T) {
+// answered. PHP takes a lost connection for answers that were not fetched.
+func TestATripThatIsCutOffIsMadeAgain(t *testing.T) {
 	g := newGround(t)
 	g.allowDying(t)
 	q := openQueue(t, g.Phorge)
-	batch := []leased{g.leaseOf(t, dyingWorker, map[string]any{"duration": 1}), g.lease(t, nil)}
-	row, err := q.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
+	for _, kill := range []string{"KILL ?", "KILL QUERY ?"} {
+		t.Run(kill, func(t *testing.T) {
+			batch := []leased{g.leaseOf(t, dyingWorker, map[string]any{"duration": 1}), g.lease(t, nil)}
+			row, err := q.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer row.Rollback()
+			if _, err := row.ExecContext(t.Context(), "SELECT id FROM worker_activetask WHERE id = ? FOR UPDATE", batch[1].ID); err != nil {
+				t.Fatal(err)
+			}
+			call, answered := g.newCall(t, batch...), make(chan answer, 1)
+			go func() {
+				got, _ := g.send(t.Context(), call)
+				answered <- got
+			}()
+			g.runs(t, batch[0])
+			const waits = "FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO `live_gantry`.`receipts`%'"
+			harness.Eventually(t, "the second claim waits for the row", func() bool { return q.count(t, "SELECT COUNT(*) "+waits) > 0 })
+			q.exec(t, kill, q.count(t, "SELECT ID "+waits))
+			if err := row.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			g.doneOnce(t, <-answered, batch)
+		})
 	}
-	defer row.Rollback()
-	if _, err := row.ExecContext(t.Context(), "SELECT id FROM worker_activetask WHERE id = ? FOR UPDATE", batch[1].ID); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// TestAnOutcomeIsWrittenAlthoughItsStatementIsKilled ends the statement that
+// writes the outcome of the last task of a call.
+func TestAnOutcomeIsWrittenAlthoughItsStatementIsKilled(t *testing.T) {
+	g := newGround(t)
+	g.allowDying(t)
+	q := openQueue(t, g.Phorge)
+	batch := []leased{g.leaseOf(t, dyingWorker, map[string]any{"duration": 1})}
 	call, answered := g.newCall(t, batch...), make(chan answer, 1)
 	go func() {
 		got, _ := g.send(t.Context(), call)
 		answered <- got
 	}()
 	g.runs(t, batch[0])
-	const waits = "FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO `live_gantry`.`receipts`%'"
-	harness.Eventually(t, "the second claim waits for the row", func() bool { return q.count(t, "SELECT COUNT(*) "+waits) > 0 })
-	q.exec(t, "KILL ?", q.count(t, "SELECT ID "+waits))
+	row, err := q.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer row.Rollback()
+	if _, err := row.ExecContext(t.Context(), "SELECT taskID FROM live_gantry.receipts WHERE taskID = ? FOR UPDATE", batch[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	const waits = "FROM information_schema.PROCESSLIST WHERE INFO LIKE 'UPDATE `live_gantry`.`receipts`%'"
+	harness.Eventually(t, "the outcome waits for the row", func() bool { return q.count(t, "SELECT COUNT(*) "+waits) > 0 })
+	q.exec(t, "KILL QUERY ?", q.count(t, "SELECT ID "+waits))
 	if err := row.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"done", "done"}
-	if got := <-answered; !slices.Equal(got.states(), want) {
+	g.doneOnce(t, <-answered, batch)
+}
+
+// doneOnce makes sure that every task of a call was executed once, and that the
+// answer and the receipts say so.
+func (g *ground) doneOnce(t *testing.T, got answer, batch []leased) {
+	t.Helper()
+	want := slices.Repeat([]string{"done"}, len(batch))
+	if !slices.Equal(got.states(), want) {
 		t.Errorf("answered %s, want %q", got.text, want)
 	}
 	if got := g.lookup(t, batch...); !slices.Equal(got, want) {

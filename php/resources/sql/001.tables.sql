@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS {$NAMESPACE}_gantry.receipts (
   leaseOwner VARCHAR(64) NOT NULL COLLATE {$COLLATE_TEXT},
   processLock VARCHAR(64) NOT NULL COLLATE {$COLLATE_TEXT},
   outcome LONGTEXT COLLATE {$COLLATE_TEXT},
+  taskModified INT UNSIGNED NOT NULL,
   epoch INT UNSIGNED NOT NULL,
   PRIMARY KEY (taskID, leaseOwner),
   KEY `key_epoch` (epoch)

@@ -19,8 +19,13 @@ final class GantryDatabase extends Phobject {
   const SERVER_NAME =
     "LEFT(SHA1(CONCAT_WS(' ', @@hostname, @@port, @@server_id)), 8)";
 
+  // Errors of a server that shuts down, is read-only for a while, or was told to
+  // end a query: 1053, 1290 and 1836, 1317 and 1969.
+  private static $passingErrors = array(1053, 1290, 1317, 1836, 1969);
+
   private $connection;
   private $processLock;
+  private $requestFile;
 
   public function getConnection() {
     if (!$this->connection) {
@@ -57,12 +62,13 @@ final class GantryDatabase extends Phobject {
    * @return list<wild> As @{method:queryInOneTrip}, of these queries.
    */
   public function takeProcessLock(array $queries) {
+    $this->requestFile = GantryRequestFile::newLocked();
     return $this->takeLock(
       implode(
         ':',
         array(
           'gantry',
-          GantryProcessIdentity::getName(),
+          $this->requestFile->getName(),
           self::THIS_SERVER,
           bin2hex(random_bytes(5)),
         )),
@@ -113,10 +119,12 @@ final class GantryDatabase extends Phobject {
   /**
    * @param string $lock Lock of a process.
    * @param int $epoch When the process held it.
-   * @return bool The process is dead, or was cut off from the database. A
-   *   server that was started later, or another one after a failover, knows
-   *   nothing of its lock. Then it is dead when it is seen to be gone from this
-   *   host, or else after some time, so that nothing waits for it for ever.
+   * @return bool The process is done with the request in which it took the
+   *   lock. On its own host that is known, also when it was cut off from the
+   *   database. Elsewhere the lock tells, and a process that was cut off counts
+   *   as dead. A server that was started later, or another one after a failover,
+   *   knows nothing of the lock. Then the process counts as dead after some time,
+   *   so that nothing waits for it for ever.
    */
   public function isProcessDead($lock, $epoch) {
     $conn = $this->getConnection();
@@ -132,14 +140,17 @@ final class GantryDatabase extends Phobject {
       return false;
     }
 
-    list(, $process, $server) = array_pad(explode(':', $lock), 3, '');
+    list(, $request, $server) = array_pad(explode(':', $lock), 3, '');
+    $is_over = GantryRequestFile::isOver($request);
+    if ($is_over !== null) {
+      return $is_over;
+    }
+
     $started = $row['now'] - $uptime['Value'];
     if ($server === $row['server'] && $epoch > $started) {
       return true;
     }
-
-    return GantryProcessIdentity::isGone($process)
-        || $row['now'] - max($epoch, $started) > self::MAXIMUM_DOUBT;
+    return $row['now'] - max($epoch, $started) > self::MAXIMUM_DOUBT;
   }
 
   /**
@@ -222,14 +233,19 @@ final class GantryDatabase extends Phobject {
         }
         return call_user_func($callback, $this->getConnection());
       } catch (Throwable $ex) {
-        $is_passing = $ex instanceof AphrontRecoverableQueryException
-                   || $ex instanceof AphrontConnectionQueryException;
-        if (!$is_passing || microtime(true) - $start > self::MAXIMUM_TRYING) {
+        if (!self::isPassing($ex) || microtime(true) - $start > self::MAXIMUM_TRYING) {
           throw $ex;
         }
         usleep(1000 * mt_rand(5, 10 << min($try, 6)));
       }
     }
+  }
+
+  private static function isPassing($ex) {
+    return $ex instanceof AphrontRecoverableQueryException
+        || $ex instanceof AphrontConnectionQueryException
+        || ($ex instanceof AphrontQueryException
+            && in_array($ex->getCode(), self::$passingErrors));
   }
 
   /**

@@ -168,8 +168,9 @@ final class GantryReceipts extends Phobject {
 
     return qsprintf(
       $conn,
-      'INSERT INTO %R (taskID, leaseOwner, processLock, outcome, epoch)
-        SELECT id, leaseOwner, %s, %ns, UNIX_TIMESTAMP() FROM %R
+      'INSERT INTO %R
+          (taskID, leaseOwner, processLock, outcome, taskModified, epoch)
+        SELECT id, leaseOwner, %s, %ns, dateModified, UNIX_TIMESTAMP() FROM %R
         WHERE id = %d
           AND CAST(taskClass AS BINARY) = %s
           AND CAST(leaseOwner AS BINARY) = %s
@@ -187,9 +188,9 @@ final class GantryReceipts extends Phobject {
 
   /**
    * Receipts of earlier leases that matter to this one: of executions that have
-   * no outcome, and of those that began after the task was saved last. Leasing
-   * a task and giving it back do not save it, but whatever settles an outcome
-   * does, and so does a person who wants another execution.
+   * no outcome, and of those since which the task was not saved. Leasing a task
+   * and giving it back do not save it, but whatever settles an outcome does, and
+   * so does a person who wants another execution.
    */
   private function newEarlierReceipts($conn, GantryTaskRequest $task) {
     return qsprintf(
@@ -198,7 +199,8 @@ final class GantryReceipts extends Phobject {
         WHERE receipt.taskID = %d
           AND receipt.leaseOwner != %s
           AND receipt.processLock != %s
-          AND (receipt.outcome IS NULL OR receipt.epoch >= task.dateModified)',
+          AND (receipt.outcome IS NULL
+            OR receipt.taskModified = task.dateModified)',
       GantryDatabase::getTable('receipts'),
       new PhabricatorWorkerActiveTask(),
       $task->getID(),
@@ -294,8 +296,9 @@ final class GantryReceipts extends Phobject {
   public function closeState(GantryTaskRequest $task) {
     queryfx(
       $this->database->getConnection(),
-      'INSERT IGNORE INTO %R (taskID, leaseOwner, processLock, outcome, epoch)
-        VALUES (%d, %s, %s, %s, UNIX_TIMESTAMP())',
+      'INSERT IGNORE INTO %R
+          (taskID, leaseOwner, processLock, outcome, taskModified, epoch)
+        VALUES (%d, %s, %s, %s, 0, UNIX_TIMESTAMP())',
       GantryDatabase::getTable('receipts'),
       $task->getID(),
       $task->getLeaseOwner(),
@@ -360,7 +363,7 @@ final class GantryReceipts extends Phobject {
             OR (NOT (task.leaseOwner <=> receipt.leaseOwner)
               AND (receipt.processLock = %s
                 OR (receipt.outcome IS NOT NULL
-                  AND receipt.epoch < task.dateModified))))
+                  AND receipt.taskModified != task.dateModified))))
         ORDER BY receipt.epoch LIMIT %d',
       GantryDatabase::getTable('receipts'),
       new PhabricatorWorkerActiveTask(),

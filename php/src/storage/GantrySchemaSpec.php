@@ -47,6 +47,7 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'leaseOwner' => 'text64',
           'processLock' => 'text64',
           'outcome' => 'text?',
+          'taskModified' => 'epoch',
           'epoch' => 'epoch',
         ),
         array(
