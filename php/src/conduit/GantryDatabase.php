@@ -19,8 +19,8 @@ final class GantryDatabase extends Phobject {
   const SERVER_NAME =
     "LEFT(SHA1(CONCAT_WS(' ', @@hostname, @@port, @@server_id)), 8)";
 
-  // Errors of a server that shuts down, is read-only for a while, or was told to
-  // end a query: 1053, 1290 and 1836, 1317 and 1969.
+  // Errors of a server that shuts down (1053), is read-only for a while (1290,
+  // 1836), or was told to end a query (1317, 1969).
   private static $passingErrors = array(1053, 1290, 1317, 1836, 1969);
 
   private $connection;
@@ -121,10 +121,10 @@ final class GantryDatabase extends Phobject {
    * @param int $epoch When the process held it.
    * @return bool The process is done with the request in which it took the
    *   lock. On its own host that is known, also when it was cut off from the
-   *   database. Elsewhere the lock tells, and a process that was cut off counts
-   *   as dead. A server that was started later, or another one after a failover,
-   *   knows nothing of the lock. Then the process counts as dead after some time,
-   *   so that nothing waits for it for ever.
+   *   database. Elsewhere the lock tells, and a process that was cut off
+   *   counts as dead. A server that was started later, or another one after a
+   *   failover, knows nothing of the lock. Then the process counts as dead
+   *   after some time, so that nothing waits for it for ever.
    */
   public function isProcessDead($lock, $epoch) {
     $conn = $this->getConnection();
@@ -233,7 +233,8 @@ final class GantryDatabase extends Phobject {
         }
         return call_user_func($callback, $this->getConnection());
       } catch (Throwable $ex) {
-        if (!self::isPassing($ex) || microtime(true) - $start > self::MAXIMUM_TRYING) {
+        $took = microtime(true) - $start;
+        if (!self::isPassing($ex) || $took > self::MAXIMUM_TRYING) {
           throw $ex;
         }
         usleep(1000 * mt_rand(5, 10 << min($try, 6)));

@@ -189,8 +189,8 @@ final class GantryReceipts extends Phobject {
   /**
    * Receipts of earlier leases that matter to this one: of executions that have
    * no outcome, and of those since which the task was not saved. Leasing a task
-   * and giving it back do not save it, but whatever settles an outcome does, and
-   * so does a person who wants another execution.
+   * and giving it back do not save it, but whatever settles an outcome does,
+   * and so does a person who wants another execution.
    */
   private function newEarlierReceipts($conn, GantryTaskRequest $task) {
     return qsprintf(
