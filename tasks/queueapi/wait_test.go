@@ -90,6 +90,7 @@ func TestAWaitEndsWithItsTime(t *testing.T) {
 	}
 }
 
+// The calls may take fifteen seconds to end, and the wait is for thirty.
 func TestB44AWaitEndsWhenTheServerShutsDown(t *testing.T) {
 	leaks(t)
 	subject := openMemory(t)
@@ -105,7 +106,7 @@ func TestB44AWaitEndsWhenTheServerShutsDown(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- api.Serve(ctx, listener, time.Minute) }()
+	go func() { ended <- api.Serve(ctx, listener, 15*time.Second) }()
 	s := &scene{T: t, api: api, url: "http://" + listener.Addr().String()}
 	answer := s.waiting("a", "")
 	w.waits(1)
