@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/phorge-gantry/gantry/contract"
@@ -147,7 +149,7 @@ const scratchNamespace = "contract"
 
 // startPhorge makes a scratch copy of a Phorge on a private server, and the stage
 // on it.
-func (a *app) startPhorge(ctx context.Context, from scratch.Checkouts, log zerolog.Logger) (g *ground, err error) {
+func (a *app) startPhorge(ctx context.Context, from scratch.Checkouts, cases []contract.Case, log zerolog.Logger) (g *ground, err error) {
 	if err := from.Check(); err != nil {
 		return nil, coded{err, exitUsage}
 	}
@@ -167,6 +169,13 @@ func (a *app) startPhorge(ctx context.Context, from scratch.Checkouts, log zerol
 		return nil, coded{err, exitUnavailable}
 	}
 	g.ends = append(g.ends, phorge.Remove)
+	options, err := phorge.Options(ctx)
+	if err != nil {
+		return nil, coded{err, exitUnavailable}
+	}
+	if err := knownOptions(options, cases); err != nil {
+		return nil, err
+	}
 	if err := g.open(ctx, server.DSN(""), scratchNamespace, log); err != nil {
 		return nil, err
 	}
@@ -175,7 +184,22 @@ func (a *app) startPhorge(ctx context.Context, from scratch.Checkouts, log zerol
 	return g, nil
 }
 
-// handlersFor answers a manifest with a handler for every class of the cases.
+// knownOptions refuses cases that set an option which the Phorge does not have: PHP
+// would not read it.
+func knownOptions(options []string, cases []contract.Case) error {
+	for _, c := range cases {
+		for _, name := range slices.Sorted(maps.Keys(c.World.Options)) {
+			if !slices.Contains(options, name) {
+				return usagef("case %s: this Phorge has no option %q; `bin/config list` of it shows how they are written", c.Name, name)
+			}
+		}
+	}
+	return nil
+}
+
+// handlersFor answers a manifest with a handler for every class of the cases. The
+// binaries are taken as they are: a pin says which of them may work for a site, and
+// here somebody tries what was just built.
 func handlersFor(c *config, cases []contract.Case) (*host.Manifest, error) {
 	manifest, err := loadPlugins(c)
 	if err != nil {
@@ -187,15 +211,33 @@ func handlersFor(c *config, cases []contract.Case) (*host.Manifest, error) {
 			return nil, usagef("no handler binary of the manifest takes class %s of case %s", c.TaskClass, c.Name)
 		}
 	}
+	for i, checked := range manifest.Verify() {
+		manifest.Plugins[i].SHA256 = checked.Actual
+	}
+	for _, checked := range manifest.Verify() {
+		if checked.Err != nil {
+			return nil, coded{fmt.Errorf("plugin manifest %s: %w", c.Plugins, checked.Err), exitUsage}
+		}
+	}
 	return manifest, nil
 }
 
-// handlers answers the side of the handlers of a manifest.
-func (g *ground) handlers(manifest *host.Manifest, log zerolog.Logger) stage.Shadower {
+// handlers answers the side of the handlers of a manifest, which were started once.
+func (g *ground) handlers(ctx context.Context, manifest *host.Manifest, cases []contract.Case, log zerolog.Logger) (stage.Shadower, error) {
+	var classes []string
+	for _, c := range cases {
+		classes = append(classes, c.TaskClass)
+	}
+	if err := g.stage.Try(ctx, manifest, classes); err != nil {
+		return nil, coded{err, exitUsage}
+	}
 	side := g.stage.Go(manifest, log)
 	g.ends = append(g.ends, side.Close)
-	return side
+	return side, nil
 }
+
+const aboutPins = `The binaries of the manifest run as they are, pinned or not: a pin protects a site,
+and here somebody tries what was just built.`
 
 // checkouts answers the Phorge that was named, and the Arcanist beside it.
 func checkouts(c *config, arcanist string) (scratch.Checkouts, error) {

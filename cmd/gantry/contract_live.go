@@ -23,6 +23,8 @@ of that, and PHP against its own record.
 
 ` + aboutScratch + `
 
+` + aboutPins + `
+
 With --shrink, a case in which the two differ is made smaller for as long as they
 differ in the same way: with the same outcomes, and in one of the same fields. The
 smaller one is shown with what differs in it. Its world is whole, so it belongs
@@ -54,11 +56,15 @@ command line are wrong, 3 when MariaDB or the Phorge cannot be had.`,
 }
 
 func (a *app) live(ctx context.Context, u stage.Suite, manifest *host.Manifest, from scratch.Checkouts, shrink bool, junit string, log zerolog.Logger) error {
-	g, err := a.startPhorge(ctx, from, log)
+	g, err := a.startPhorge(ctx, from, u.Cases, log)
 	if err != nil {
 		return err
 	}
+	side, err := g.handlers(ctx, manifest, u.Cases, log)
+	if err != nil {
+		return errors.Join(err, g.Close())
+	}
 	a.watchCases(&u)
-	report, err := g.stage.Live(ctx, u, g.php, g.handlers(manifest, log), shrink)
+	report, err := g.stage.Live(ctx, u, g.php, side, shrink)
 	return errors.Join(a.report(report, err, junit), g.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/phorge-gantry/gantry/contract"
@@ -34,6 +35,9 @@ into is recorded when world.yaml names it, with an empty list of rows.
 A run of a case that takes longer than --timeout is ended, and the case reported as
 one that could not run.
 
+A class or an option that this Phorge does not have is refused. The scratch copy
+has no libraries but Gantry's.
+
 Exit codes: 1 when a record was not made, 2 when the cases or the command line are
 wrong, 3 when MariaDB or the Phorge cannot be had.`,
 		Example: `  gantry contract record --cases cases --phorge /opt/phorge
@@ -54,15 +58,15 @@ wrong, 3 when MariaDB or the Phorge cannot be had.`,
 	})
 }
 
+// deviating answers the cases that declare a deviation.
+func deviating(cases []contract.Case) []contract.Case {
+	return slices.DeleteFunc(slices.Clone(cases), func(c contract.Case) bool { return c.Deviation == nil })
+}
+
 // forDeviations answers the manifest where a case declares a deviation, and nil
 // where none does.
 func forDeviations(c *config, cases []contract.Case) (*host.Manifest, error) {
-	var declared []contract.Case
-	for _, x := range cases {
-		if x.Deviation != nil {
-			declared = append(declared, x)
-		}
-	}
+	declared := deviating(cases)
 	if len(declared) == 0 {
 		return nil, nil
 	}
@@ -74,13 +78,15 @@ func forDeviations(c *config, cases []contract.Case) (*host.Manifest, error) {
 }
 
 func (a *app) record(ctx context.Context, u stage.Suite, manifest *host.Manifest, from scratch.Checkouts, update bool, log zerolog.Logger) error {
-	g, err := a.startPhorge(ctx, from, log)
+	g, err := a.startPhorge(ctx, from, u.Cases, log)
 	if err != nil {
 		return err
 	}
 	var side stage.Side
 	if manifest != nil {
-		side = g.handlers(manifest, log)
+		if side, err = g.handlers(ctx, manifest, deviating(u.Cases), log); err != nil {
+			return errors.Join(err, g.Close())
+		}
 	}
 	a.watchCases(&u)
 	goldens, err := g.stage.Record(ctx, u, g.php, side, update)

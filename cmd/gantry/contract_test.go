@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -103,7 +104,11 @@ func recordedFolder(t *testing.T, server *scratch.MariaDB, manifest string) stri
 	if err := g.stage.Prepare(t.Context(), harness.RecordedSchema(string(others))); err != nil {
 		t.Fatal(err)
 	}
-	goldens, err := g.stage.Record(t.Context(), u, g.handlers(loaded, a.caseLogger(&config{LogLevel: "error"})), nil, false)
+	side, err := g.handlers(t.Context(), loaded, u.Cases, a.caseLogger(&config{LogLevel: "error"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldens, err := g.stage.Record(t.Context(), u, side, nil, false)
 	if err != nil || len(goldens) != 2 || goldens[0].Recorded != stage.RecordedNew {
 		t.Fatalf("recorded %+v, %v", goldens, err)
 	}
@@ -137,6 +142,24 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitOK || !report.OK || len(report.Cases) != 1 || report.Cases[0].Case != "fails" {
 		t.Errorf("on a server that is there: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+
+	// A binary that was just built is not pinned, and one that takes no such class
+	// is wrong once, not in each case.
+	content, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pin := regexp.MustCompile(`sha256: *\S+`)
+	unpinned := writeFile(t, "plugins.yaml", pin.ReplaceAllString(string(content), `sha256: ""`), 0o600)
+	got = command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", unpinned, "--server", server.DSN(""))
+	if got.code != exitOK || string(content) == pin.ReplaceAllString(string(content), `sha256: ""`) {
+		t.Errorf("without a pin: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+	noHandler := writeFile(t, "plugins.yaml", "plugins: [{path: /bin/true, classes: {PhabricatorTestWorker: {}}}]\n", 0o600)
+	got = command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", noHandler, "--server", server.DSN(""))
+	if got.code != exitUsage || got.out != "" || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, "/bin/true ended at start") {
+		t.Errorf("without a handler: exit code %d, %s%s", got.code, got.out, got.err)
 	}
 
 	golden := filepath.Join(dir, "golden", "fails.yaml")
@@ -189,5 +212,16 @@ func TestAnInterruptedReportIsWrittenAsFarAsItGoes(t *testing.T) {
 	}
 	if err := a.print.flush(); err != nil || !strings.Contains(out.String(), "1 could not run; interrupted in slow, 3 not run") {
 		t.Errorf("the report is %s", out.String())
+	}
+}
+
+func TestAnOptionThatPhorgeDoesNotHaveIsRefused(t *testing.T) {
+	cases := []contract.Case{{Name: "a", World: contract.World{Options: map[string]any{"phabricator.silent": true, "phabricator.slient": true}}}}
+	err := knownOptions([]string{"phabricator.base-uri", "phabricator.silent"}, cases)
+	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), `case a: this Phorge has no option "phabricator.slient"`) {
+		t.Errorf("the error is %v", err)
+	}
+	if err := knownOptions([]string{"phabricator.slient", "phabricator.silent"}, cases); err != nil {
+		t.Error(err)
 	}
 }

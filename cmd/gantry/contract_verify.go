@@ -37,6 +37,8 @@ folder, and removed afterwards. With --server a server that runs already is used
 databases are made there, and dropped. It must be one for tests, and is refused
 when it holds the databases of a Phorge. ` + serverVariable + ` names one with a password.
 
+` + aboutPins + `
+
 ` + aboutPrinted + `
 
 A run of a case that takes longer than --timeout is ended, and the case reported as
@@ -101,8 +103,12 @@ func (a *app) verify(ctx context.Context, u stage.Suite, manifest *host.Manifest
 	if err := g.stage.Prepare(ctx, schema); err != nil {
 		return coded{err, exitUnavailable}
 	}
+	side, err := g.handlers(ctx, manifest, u.Cases, log)
+	if err != nil {
+		return err
+	}
 	a.watchCases(&u)
-	report, err := g.stage.Verify(ctx, u, g.handlers(manifest, log))
+	report, err := g.stage.Verify(ctx, u, side)
 	return a.report(report, err, junit)
 }
 

@@ -171,6 +171,12 @@ func (p *Phorge) writeConfig(text []byte) error {
 	return nil
 }
 
+// Options answers the names of the options that the Phorge has.
+func (p *Phorge) Options(ctx context.Context) ([]string, error) {
+	out, err := p.Bin(ctx, "config", "list")
+	return strings.Fields(out), err
+}
+
 // Bin runs a program of Phorge's bin directory and answers what it printed, on
 // stdout and stderr. The error holds it as well.
 func (p *Phorge) Bin(ctx context.Context, name string, args ...string) (string, error) {

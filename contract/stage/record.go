@@ -63,6 +63,9 @@ func (s *Stage) record(ctx context.Context, folder *contract.Folder, c contract.
 		return g
 	}
 	observed, err := s.twice(ctx, c, side)
+	if err == nil {
+		err = isKnown(c, observed)
+	}
 	if err != nil {
 		g.Err = err
 		return g
@@ -90,6 +93,15 @@ func (s *Stage) record(ctx context.Context, folder *contract.Folder, c contract.
 	}
 	g.Err = save(c.Name, observed)
 	return g
+}
+
+// isKnown answers an error when the Phorge does not have the class of a case. What
+// it does then says nothing of the class, and the name was most likely mistyped.
+func isKnown(c contract.Case, observed contract.Observation) error {
+	if observed.Outcome.Category != "unknown-class" { // GantryTaskOutcome::CATEGORY_UNKNOWN_CLASS
+		return nil
+	}
+	return fmt.Errorf("case %s: this Phorge has no class %s; write the class as its PHP does, or put a class of your own into src/extensions/ of the Phorge that is named: libraries that the configuration of a site loads are not in the scratch copy", c.Name, c.TaskClass)
 }
 
 // twice runs a case twice and answers what both runs came to.

@@ -66,6 +66,22 @@ func (b *binaries) Configure(ctx context.Context, options map[string]any) error 
 	return b.options.keep(encoded)
 }
 
+// Try starts the binaries of a manifest once, ends them, and answers why one of the
+// classes cannot run: what is wrong with a manifest is wrong in every case.
+func (s *Stage) Try(ctx context.Context, manifest *host.Manifest, classes []string) (err error) {
+	b := &binaries{stage: s, manifest: manifest, log: zerolog.Nop()}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if err := b.Configure(ctx, nil); err != nil {
+		return err
+	}
+	for _, class := range classes {
+		if problem, never := b.never[class]; never {
+			return errors.New(problem)
+		}
+	}
+	return nil
+}
+
 // Ready implements tasks.Executor.
 func (b *binaries) Ready(class string) bool { return b.host != nil && b.host.Ready(class) }
 

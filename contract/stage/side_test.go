@@ -145,3 +145,21 @@ func BenchmarkRun(b *testing.B) {
 		}
 	}
 }
+
+func TestAManifestIsTriedBeforeTheFirstCase(t *testing.T) {
+	s := newStage(t)
+	for _, c := range []struct {
+		phorge bool
+		class  string
+		want   string
+	}{
+		{true, "AcmeWorker", ""},
+		{false, "AcmeWorker", "phorge: true"},
+		{false, "AcmeOtherWorker", ""}, // nobody asks for it
+	} {
+		err := s.Try(t.Context(), manifestOf(t, c.phorge), []string{c.class})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

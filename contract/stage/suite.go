@@ -168,6 +168,9 @@ func (s *Stage) Live(ctx context.Context, u Suite, php Side, side Shadower, shri
 
 func (s *Stage) bothSides(ctx context.Context, folder *contract.Folder, c contract.Case, php Side, side Shadower) (finding, error) {
 	want, err := s.Run(ctx, c, php)
+	if err == nil {
+		err = isKnown(c, want)
+	}
 	if err != nil {
 		return finding{}, fmt.Errorf("PHP: %w", err)
 	}

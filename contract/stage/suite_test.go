@@ -18,6 +18,7 @@ import (
 	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/phorge-gantry/gantry/tasks"
 )
 
 const threeCases = `cases:
@@ -330,5 +331,32 @@ func TestASmallerCaseDiffersInTheSameWay(t *testing.T) {
 	small := report.Results[0].Shrunk
 	if small == nil || !strings.Contains(small.Case.Data, `"name"`) || len(small.Case.World.Rows["acme.acme_thing"]) != 1 {
 		t.Errorf("the smaller case is %+v", small)
+	}
+}
+
+// unknown is a Phorge that does not have the class.
+type unknown struct{ Side }
+
+func (unknown) Execute(context.Context, tasks.Task, func(time.Duration)) tasks.Outcome {
+	return tasks.Outcome{Kind: tasks.Retry, Category: "unknown-class"}
+}
+
+func TestAClassThatPHPDoesNotHaveIsNotRecorded(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases)
+	u.Cases = u.Cases[:1]
+	php := unknown{renames(s, same)}
+	goldens, err := s.Record(t.Context(), u, php, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(goldens) != 1 || goldens[0].Err == nil || !strings.Contains(goldens[0].Err.Error(), "this Phorge has no class AcmeWorker") {
+		t.Errorf("recorded %+v", goldens)
+	}
+	if _, err := u.Folder.Golden("yes"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a golden, or %v", err)
+	}
+	if report, err := s.Live(t.Context(), u, php, renames(s, same), false); err != nil || report.Results[0].Status() != contract.StatusError {
+		t.Errorf("live: %+v, %v", report, err)
 	}
 }
