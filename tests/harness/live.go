@@ -10,20 +10,24 @@ import (
 // live is the Phorge of this test binary, installed on first use.
 var live struct {
 	phorge  *Phorge
+	bare    func() error // makes its configuration what it was installed with
 	err     error
 	skipped []string // names of the tests that had no Phorge
 }
 
-// Live answers the Phorge of this test binary with an empty queue. Where no
-// Phorge is installed the test is skipped, and Main says so at the end. Tests
-// that use it cannot run in parallel.
+// Live answers the Phorge of this test binary with an empty queue and the
+// configuration that it was installed with. Where no Phorge is installed the test
+// is skipped, and Main says so at the end. Tests that use it cannot run in
+// parallel.
 func Live(t testing.TB) *Phorge {
 	t.Helper()
 	server := Shared(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if live.phorge == nil && live.err == nil {
-		live.phorge, live.err = InstallPhorge(server, "live")
+		if live.phorge, live.err = InstallPhorge(server, "live"); live.err == nil {
+			live.bare, live.err = live.phorge.Override(nil)
+		}
 	}
 	if errors.Is(live.err, ErrNoPhorge) {
 		live.skipped = append(live.skipped, t.Name())
@@ -32,7 +36,7 @@ func Live(t testing.TB) *Phorge {
 	if live.err != nil {
 		t.Fatal(live.err)
 	}
-	if err := live.phorge.Reset(); err != nil {
+	if err := errors.Join(live.bare(), live.phorge.Reset()); err != nil {
 		t.Fatal(err)
 	}
 	return live.phorge

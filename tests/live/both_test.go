@@ -17,7 +17,8 @@ import (
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
-// both are PHP and handlers of this process, on the stage of the live Phorge.
+// both are PHP and handlers of this process, on the stage of a Phorge of their
+// own: what is drawn must not meet what other tests left.
 type both struct {
 	*testing.T
 	stage  *contractstage.Stage
@@ -29,7 +30,12 @@ type both struct {
 
 func openBoth(t *testing.T, handlers ...plugins.Handler) *both {
 	t.Helper()
-	p := harness.Live(t)
+	harness.Live(t) // or there is no Phorge
+	p, err := harness.InstallPhorge(harness.Shared(t), "both")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Remove() })
 	s, err := contractstage.Open(t.Context(), contractstage.Config{DSN: p.Server().DSN(""), Namespace: p.Namespace()})
 	if err != nil {
 		t.Fatal(err)

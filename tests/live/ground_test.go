@@ -23,6 +23,7 @@ type ground struct {
 	world    harness.World
 	receiver *receiver
 	keys     [2]harness.Key
+	prepare  func() error // gives the Phorge the configuration of the ground
 }
 
 // allowed are the classes that run over Conduit here.
@@ -62,6 +63,9 @@ func newGround(t *testing.T) *ground {
 		t.Fatal(shared.err)
 	}
 	g := shared.ground
+	if err := g.prepare(); err != nil {
+		t.Fatal(err)
+	}
 	g.receiver.answer(http.StatusOK)
 	// Refusals and daemons of the tests before do not count.
 	q := openQueue(t, p)
@@ -91,6 +95,9 @@ func prepareGround(p *harness.Phorge) (*ground, error) {
 	}
 	ctx := context.Background()
 	if g.world, err = p.MakeWorld(ctx, g.receiver.server.URL); err != nil {
+		return nil, err
+	}
+	if g.prepare, err = p.Override(nil); err != nil {
 		return nil, err
 	}
 	return g, p.Reset()
