@@ -102,3 +102,33 @@ func BenchmarkRawInsert(b *testing.B) {
 	}
 	perSecond(b, b.N)
 }
+
+// A call that leases 64 tasks, and the one that gives them back, in queues of
+// different depth and with different heads.
+func BenchmarkLeaseAtDepth(b *testing.B) {
+	for _, d := range depths {
+		if d.leased == 0 || d.name == "all were freed" { // those change the queue
+			continue
+		}
+		for _, size := range []int{1000, 1_000_000} {
+			b.Run(fmt.Sprintf("%s/%d", d.name, size), func(b *testing.B) {
+				path := filepath.Join(b.TempDir(), "queue.db")
+				s := open(b, Config{Path: path})
+				fill(b, openFile(b, path), size, d.class, d.owner, d.expires, d.priority)
+				for b.Loop() {
+					leased, err := s.Lease(b.Context(), d.req)
+					if err != nil {
+						b.Fatal(err)
+					}
+					back := succeeded(leased)
+					for i := range back {
+						back[i].Outcome.Kind = tasks.Released
+					}
+					if _, err := s.Settle(b.Context(), back); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
