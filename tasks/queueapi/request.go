@@ -37,9 +37,6 @@ func (c *call) body() ([]byte, error) {
 		f.cause = err
 		return nil, f
 	}
-	// From here on the connection is watched for the end of the client, not for
-	// more of its body.
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{})
 	if len(bytes.TrimSpace(body.Bytes())) == 0 {
 		return nil, nil
 	}
