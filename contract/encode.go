@@ -77,7 +77,11 @@ func structNode(v reflect.Value) *yaml.Node {
 	for field, value := range v.Fields() {
 		name, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		empty := value.IsZero() || hasLen(value) && value.Len() == 0
-		if option == "omitempty" && empty {
+		switch {
+		case option == "omitempty" && empty:
+			continue
+		case option == "inline":
+			node.Content = append(node.Content, structNode(value).Content...)
 			continue
 		}
 		node.Content = append(node.Content, textNode(name), nodeOf(value))

@@ -68,7 +68,7 @@ func (f *Folder) Tables() ([]string, error) {
 			named[table] = true
 		}
 		for _, path := range f.recorded(c) {
-			o, err := readObservation(path)
+			o, err := readGolden(path)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -82,30 +82,32 @@ func (f *Folder) Tables() ([]string, error) {
 
 // Golden answers the recorded observation of PHP. The error wraps fs.ErrNotExist
 // when there is none.
-func (f *Folder) Golden(name string) (Observation, error) { return readObservation(f.golden(name)) }
-
-// SaveGolden records an observation of PHP, which is normalised.
-func (f *Folder) SaveGolden(name string, o Observation) error {
-	return writeObservation(f.golden(name), o)
+func (f *Folder) Golden(name string) (Observation, error) {
+	g, err := readGolden(f.golden(name))
+	return g.Observation, err
 }
+
+// SaveGolden records what PHP makes of a case, which is normalised.
+func (f *Folder) SaveGolden(c Case, o Observation) error { return writeGolden(f.golden(c.Name), c, o) }
 
 // GoldenOfGo answers the recorded observation of Go, of a case that declares a
 // deviation. The error wraps fs.ErrNotExist when there is none.
 func (f *Folder) GoldenOfGo(name string) (Observation, error) {
-	return readObservation(f.goldenOfGo(name))
+	g, err := readGolden(f.goldenOfGo(name))
+	return g.Observation, err
 }
 
-// SaveGoldenOfGo records an observation of Go, which is normalised. It refuses
-// one that does not differ from what PHP did: the deviation is none then.
-func (f *Folder) SaveGoldenOfGo(name string, o Observation) error {
-	php, err := f.Golden(name)
+// SaveGoldenOfGo records what Go makes of a case, which is normalised. It refuses
+// what does not differ from what PHP did: the deviation is none then.
+func (f *Folder) SaveGoldenOfGo(c Case, o Observation) error {
+	php, err := f.Golden(c.Name)
 	if err != nil {
 		return err
 	}
-	if len(Compare(Case{}, php, o)) == 0 {
-		return fmt.Errorf("case %s declares a deviation, and Go does what PHP did; remove the deviation from the case", name)
+	if len(Compare(c, php, o)) == 0 {
+		return fmt.Errorf("case %s declares a deviation, and Go does what PHP did; remove the deviation from the case", c.Name)
 	}
-	return writeObservation(f.goldenOfGo(name), o)
+	return writeGolden(f.goldenOfGo(c.Name), c, o)
 }
 
 // Want answers what Go is to be held against: what PHP did, or what Go is
@@ -161,32 +163,6 @@ func (f *Folder) recorded(c Case) []string {
 		return []string{f.golden(c.Name), f.goldenOfGo(c.Name)}
 	}
 	return []string{f.golden(c.Name)}
-}
-
-func readObservation(path string) (Observation, error) {
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Observation{}, fmt.Errorf("%w; `gantry contract record` writes it", err)
-	}
-	if err != nil {
-		return Observation{}, err
-	}
-	var o Observation
-	if _, err := decode(path, content, &o); err != nil {
-		return Observation{}, err
-	}
-	if o.Outcome.Kind == "" {
-		return Observation{}, fmt.Errorf("%s has no outcome; `gantry contract record` writes it anew", path)
-	}
-	return o, nil
-}
-
-func writeObservation(path string, o Observation) error {
-	content, err := encode(o)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return writeFile(path, content)
 }
 
 // writeFile leaves a file that already says so as it is, and never half of one.

@@ -264,21 +264,43 @@ cases:
 	}
 	php := Observation{Outcome: Outcome{Kind: tasks.Failed}, Changes: []Change{{Table: "a.b", Kind: Removed, Key: "1"}}}
 	ours := Observation{Outcome: Outcome{Kind: tasks.Succeeded}}
-	for _, name := range []string{"plain", "other"} {
-		if err := f.SaveGolden(name, php); err != nil {
+	plain, other := f.Cases[0], f.Cases[1]
+	for _, c := range f.Cases {
+		if err := f.SaveGolden(c, php); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.SaveGoldenOfGo("other", php); err == nil || !strings.Contains(err.Error(), "remove the deviation") {
+	if err := f.SaveGoldenOfGo(other, php); err == nil || !strings.Contains(err.Error(), "remove the deviation") {
 		t.Errorf("a deviation that is none: %v", err)
 	}
-	if err := f.SaveGoldenOfGo("other", ours); err != nil {
+	if err := f.SaveGoldenOfGo(other, ours); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []Observation{php, ours} {
 		if got, err := f.Want(f.Cases[i]); err != nil || !cmp.Equal(want, got) {
 			t.Errorf("%s: %v %v", f.Cases[i].Name, got, err)
 		}
+	}
+	for name, change := range map[string]func(c *Case){
+		"its data":             func(c *Case) { c.Data = "2" },
+		"the world":            func(c *Case) { c.World.Locks = []string{"a"} },
+		"a row of the world":   func(c *Case) { c.World.Rows = map[string][]Row{"herald.herald_webhook": {{"id": 1}}} },
+		"a column of the task": func(c *Case) { c.Task.FailureCount = 1 },
+		"what is volatile":     func(c *Case) { c.Volatile = []Volatile{{Column: "a.b.c"}} },
+	} {
+		for _, c := range []Case{plain, other} {
+			if err := f.Current(c); err != nil {
+				t.Error(err)
+			}
+			change(&c)
+			if err := f.Current(c); !errors.Is(err, ErrChanged) {
+				t.Errorf("%s of case %s was changed: %v", name, c.Name, err)
+			}
+		}
+	}
+	plain.About, plain.Declines = "Something.", true
+	if err := f.Current(plain); err != nil {
+		t.Errorf("what is said of a case changes nothing: %v", err)
 	}
 	stale, err := f.Stale()
 	if want := []string{f.golden("gone"), f.goldenOfGo("plain")}; err != nil || !cmp.Equal(want, stale) {

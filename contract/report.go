@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -52,11 +53,15 @@ const (
 	StatusEqual     = "equal"
 	StatusDifferent = "different"
 	StatusError     = "error"
+	StatusOutdated  = "outdated"
 )
 
-// Status says in a word what came of the case: equal, different or error.
+// Status says in a word what came of the case: equal, different, error, or outdated
+// when it is not the case that was recorded.
 func (r Result) Status() string {
 	switch {
+	case errors.Is(r.Err, ErrChanged):
+		return StatusOutdated
 	case r.Err != nil:
 		return StatusError
 	case len(r.Differences) > 0:
@@ -102,6 +107,9 @@ func (r Report) summary() string {
 	if failed := r.count(StatusError); failed > 0 {
 		line += fmt.Sprintf(", %d could not run", failed)
 	}
+	if outdated := r.count(StatusOutdated); outdated > 0 {
+		line += fmt.Sprintf(", %d changed after the record", outdated)
+	}
 	if r.Interrupted != "" {
 		line += fmt.Sprintf("; interrupted in %s, %d not run", r.Interrupted, r.Missing)
 	}
@@ -136,12 +144,13 @@ func (r Report) JSON(w io.Writer) error {
 		Equal     int    `json:"equal"`
 		Different int    `json:"different"`
 		Failed    int    `json:"failed"`
+		Outdated  int    `json:"outdated"`
 
 		Interrupted string `json:"interrupted,omitempty"`
 		Missing     int    `json:"missing,omitempty"`
 
 		Cases []result `json:"cases"`
-	}{r.Name, r.OK(), r.count(StatusEqual), r.count(StatusDifferent), r.count(StatusError), r.Interrupted, r.Missing, []result{}}
+	}{r.Name, r.OK(), r.count(StatusEqual), r.count(StatusDifferent), r.count(StatusError), r.count(StatusOutdated), r.Interrupted, r.Missing, []result{}}
 	for _, from := range r.Results {
 		to := result{
 			Case: from.Case.Name, TaskClass: from.Case.TaskClass, Status: from.Status(), Wanted: from.wanted(),

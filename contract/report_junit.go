@@ -33,7 +33,7 @@ func (r Report) JUnit(w io.Writer) error {
 	}
 	suite := testsuite{
 		Name: visible(r.Name), Tests: len(r.Results),
-		Failures: r.count(StatusDifferent), Errors: r.count(StatusError),
+		Failures: r.count(StatusDifferent), Errors: r.count(StatusError) + r.count(StatusOutdated),
 	}
 	total := 0.0
 	for _, result := range r.Results {
@@ -49,8 +49,8 @@ func (r Report) JUnit(w io.Writer) error {
 				fields[i] = d.Field
 			}
 			test.Failure = &trouble{visible(strings.Join(fields, ", ")), "difference", result.text(false)}
-		case StatusError:
-			test.Error = &trouble{visible(result.Err.Error()), "error", result.text(false)}
+		case StatusError, StatusOutdated:
+			test.Error = &trouble{visible(result.Err.Error()), result.Status(), result.text(false)}
 		}
 		suite.Cases = append(suite.Cases, test)
 	}

@@ -38,6 +38,7 @@ func someReport() Report {
 			},
 		},
 		{Case: Case{Name: "declared", TaskClass: "A", Deviation: &Deviation{ID: "x", Reason: "x"}}, Differences: []Difference{{"outcome.wait", new("15"), new("0")}}},
+		{Case: Case{Name: "old", TaskClass: "A"}, Err: fmt.Errorf("%w; record", ErrChanged)},
 		{Case: Case{Name: "broken", TaskClass: "A", Declines: true}, Err: errors.New("the receiver\nis gone \x00")},
 	}}
 }
@@ -109,11 +110,14 @@ declared (A)
     - Declared: "15"
     + Go:       "0"
 
+old (A)
+  the case was changed after it was recorded; record
+
 broken (A)
   could not run: the receiver
     is gone \x00
 
-cases/herald: 4 cases, 1 equal, 2 different, 1 could not run
+cases/herald: 5 cases, 1 equal, 2 different, 1 could not run, 1 changed after the record
 `
 
 func TestAReportIsForPeople(t *testing.T) {
@@ -149,9 +153,9 @@ func TestAReportIsForPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got struct {
-		OK                       bool
-		Equal, Different, Failed int
-		Cases                    []struct {
+		OK                                 bool
+		Equal, Different, Failed, Outdated int
+		Cases                              []struct {
 			Case, TaskClass, Status, Wanted, Error, Shrunk string
 			Seconds                                        float64
 			Differences                                    []struct {
@@ -165,7 +169,7 @@ func TestAReportIsForPrograms(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.OK || got.Equal != 1 || got.Different != 2 || got.Failed != 1 || len(got.Cases) != 4 {
+	if got.OK || got.Equal != 1 || got.Different != 2 || got.Failed != 1 || got.Outdated != 1 || len(got.Cases) != 5 {
 		t.Errorf("%s", b.Bytes())
 	}
 	payload := got.Cases[1]
@@ -178,7 +182,7 @@ func TestAReportIsForPrograms(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"base64": "/wA="}, payload.Differences[5].Want); diff != "" || payload.Differences[5].Got != "\x1b[31mé" {
 		t.Error("bytes are not kept:", diff)
 	}
-	if got.Cases[2].Wanted != "Declared" || got.Cases[3].Wanted != "Wanted" || got.Cases[3].Error != "the receiver\nis gone \x00" || !strings.Contains(payload.Shrunk, `data: '{"a":1}'`) {
+	if got.Cases[2].Wanted != "Declared" || got.Cases[4].Wanted != "Wanted" || got.Cases[4].Error != "the receiver\nis gone \x00" || !strings.Contains(payload.Shrunk, `data: '{"a":1}'`) {
 		t.Errorf("%+v", got.Cases[2:])
 	}
 }
@@ -209,7 +213,7 @@ func TestAReportIsForCI(t *testing.T) {
 	if err := xml.Unmarshal(b.Bytes(), &suite); err != nil {
 		t.Fatal(err)
 	}
-	if suite.Tests != "4" || suite.Failures != "2" || suite.Errors != "1" || suite.Time != "1.750" || len(suite.Cases) != 4 {
+	if suite.Tests != "5" || suite.Failures != "2" || suite.Errors != "2" || suite.Time != "1.750" || len(suite.Cases) != 5 {
 		t.Errorf("%s", b.Bytes())
 	}
 	payload := suite.Cases[1]
@@ -219,7 +223,7 @@ func TestAReportIsForCI(t *testing.T) {
 	if !strings.HasPrefix(someText, payload.Failure.Text) {
 		t.Errorf("the failure does not say what a person reads: %s", payload.Failure.Text)
 	}
-	if suite.Cases[0].Failure != nil || suite.Cases[0].Error != nil || suite.Cases[3].Error == nil || suite.Cases[3].Error.Message != "the receiver\nis gone \\x00" {
+	if suite.Cases[0].Failure != nil || suite.Cases[0].Error != nil || suite.Cases[4].Error == nil || suite.Cases[4].Error.Message != "the receiver\nis gone \\x00" {
 		t.Errorf("%s", b.Bytes())
 	}
 	if bytes.ContainsAny(b.Bytes(), "\x00\x1b") || bytes.Contains(b.Bytes(), []byte("\uFFFD")) {

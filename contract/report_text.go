@@ -43,8 +43,11 @@ func (r Result) text(colour bool) string {
 	if r.Case.About != "" {
 		fmt.Fprintln(&b, "  "+visible(r.Case.About))
 	}
-	if r.Err != nil {
+	switch r.Status() {
+	case StatusError:
 		fmt.Fprintln(&b, "  "+strings.TrimSpace(indented("could not run: "+visible(r.Err.Error()))))
+	case StatusOutdated:
+		fmt.Fprintln(&b, "  "+visible(r.Err.Error()))
 	}
 	b.WriteString(listed(r.Differences, r.wanted(), "  ", paint))
 	if len(r.Reasons) > 0 {

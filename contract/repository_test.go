@@ -27,6 +27,11 @@ func TestTheGoldensOfThisRepositoryAreAsTheyAreRecorded(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		for _, c := range f.Cases {
+			if err := f.Current(c); err != nil {
+				t.Errorf("%s: case %s: %v", dir, c.Name, err)
+			}
+		}
 		stale, err := f.Stale()
 		if err != nil || len(stale) > 0 {
 			t.Errorf("no case has these goldens: %q, %v; remove them", stale, err)
@@ -39,11 +44,11 @@ func TestTheGoldensOfThisRepositoryAreAsTheyAreRecorded(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			o, err := readObservation(path)
+			g, err := readGolden(path)
 			if err != nil {
 				return err
 			}
-			again, err := encode(o)
+			again, err := encode(g)
 			if err != nil {
 				return err
 			}

@@ -127,7 +127,7 @@ var shapes = func() map[string]reflect.Type {
 	named := map[string]reflect.Type{}
 	for _, value := range []any{
 		casesFile{}, Case{}, TaskColumns{}, World{}, Receiver{}, Answer{}, Volatile{}, Deviation{},
-		Observation{}, Outcome{}, FollowUp{}, Request{}, Change{}, Values{},
+		golden{}, Observation{}, Outcome{}, FollowUp{}, Request{}, Change{}, Values{},
 	} {
 		named[reflect.TypeOf(value).String()] = reflect.TypeOf(value)
 	}
@@ -156,7 +156,11 @@ func belongs(kind string) string {
 func keys(shape reflect.Type) []string {
 	var names []string
 	for field := range shape.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		name, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		if option == "inline" {
+			names = append(names, keys(field.Type)...)
+			continue
+		}
 		names = append(names, name)
 	}
 	return names

@@ -83,15 +83,15 @@ func (s *Stage) record(ctx context.Context, folder *contract.Folder, c contract.
 		return g
 	default:
 		if g.Differences = contract.Compare(plain(c), was, observed); len(g.Differences) == 0 {
-			g.Recorded = RecordedSame
-			return g
+			g.Recorded, observed = RecordedSame, was // the case can be another one
+			break
 		}
 		if g.Recorded = RecordedOver; !update {
 			g.Recorded = RecordedNot
 			return g
 		}
 	}
-	g.Err = save(c.Name, observed)
+	g.Err = save(c, observed)
 	return g
 }
 

@@ -74,6 +74,9 @@ func (s *Stage) each(ctx context.Context, u Suite, do func(c contract.Case, r *c
 func (s *Stage) Verify(ctx context.Context, u Suite, side Shadower) (contract.Report, error) {
 	return s.each(ctx, u, func(c contract.Case, r *contract.Result) {
 		want, err := u.Folder.Want(c)
+		if err == nil {
+			err = u.Folder.Current(c)
+		}
 		if err != nil {
 			r.Err = err
 			return
@@ -176,6 +179,9 @@ func (s *Stage) bothSides(ctx context.Context, folder *contract.Folder, c contra
 	}
 	if c.Deviation != nil {
 		golden, err := folder.Golden(c.Name)
+		if err == nil {
+			err = folder.Current(c)
+		}
 		if err != nil {
 			return finding{}, err
 		}

@@ -360,3 +360,31 @@ func TestAClassThatPHPDoesNotHaveIsNotRecorded(t *testing.T) {
 		t.Errorf("live: %+v, %v", report, err)
 	}
 }
+
+// TestAChangedCaseIsNotHeldAgainstItsOldRecord, and recording it again is enough.
+func TestAChangedCaseIsNotHeldAgainstItsOldRecord(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases)
+	u.Cases = u.Cases[1:2]
+	side := renames(s, same)
+	for _, c := range []struct {
+		data, want string
+		recorded   Recorded
+	}{
+		{`{"name": ""}`, "error", RecordedNew},
+		{`{"name":""}`, "outdated", RecordedSame},
+	} {
+		u.Cases[0].Data = c.data
+		report, err := s.Verify(t.Context(), u, side)
+		if err != nil || report.Results[0].Status() != c.want || report.OK() {
+			t.Errorf("%s: %+v, %v", c.data, report, err)
+		}
+		goldens, err := s.Record(t.Context(), u, side, nil, false)
+		if err != nil || goldens[0].Err != nil || goldens[0].Recorded != c.recorded {
+			t.Errorf("%s: recorded %+v, %v", c.data, goldens, err)
+		}
+		if report, err := s.Verify(t.Context(), u, side); err != nil || !report.OK() {
+			t.Errorf("%s, recorded: %+v, %v", c.data, report, err)
+		}
+	}
+}
