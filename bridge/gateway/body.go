@@ -27,6 +27,7 @@ type body struct {
 
 	read  atomic.Int64
 	ended atomic.Bool
+	done  chan struct{} // closed when it has ended
 
 	reading sync.Mutex // held while it is read
 	err     error      // why it cannot be read further
@@ -55,6 +56,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	case nil:
 	case io.EOF:
 		b.ended.Store(true)
+		close(b.done)
 		limit = b.answer
 		b.await(time.Time{}) // or net/http would take the caller for gone, later
 	default:

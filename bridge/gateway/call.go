@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -95,9 +96,13 @@ func (c *call) forward() {
 	}
 	c.watch = newWatch(limit, func() { cancel(errLate) })
 	defer c.watch.answer(0)
-	request := c.request(ctx)
+	request, err := c.request(ctx)
 	if c.body != nil {
 		defer c.body.stop()
+	}
+	if err != nil {
+		c.failed(ctx, err)
+		return
 	}
 	answer, err := c.transport.RoundTrip(request)
 	if err != nil {
@@ -116,24 +121,38 @@ func (c *call) forward() {
 	}
 }
 
-// request answers the call as the Phorge gets it.
-func (c *call) request(ctx context.Context) *http.Request {
+// short is the longest body, in bytes, that is read before the call is made, so
+// that it leaves in one packet with the headers and no process of PHP waits for
+// the rest of it. The buffers of a connection are as long.
+const short = 4 << 10
+
+// request answers the call as the Phorge gets it, or why a short body could not
+// be read.
+func (c *call) request(ctx context.Context) (*http.Request, error) {
 	to := &url.URL{Scheme: c.target.Scheme, Host: c.target.Host, Path: "/api/" + c.method, RawQuery: c.query}
 	request := (&http.Request{
 		Method: c.r.Method, URL: to, Host: c.config.Host, Header: c.headers(c.r, c.from),
 		ContentLength: c.r.ContentLength,
 	}).WithContext(ctx)
-	switch {
-	case c.r.ContentLength != 0:
-		c.body = &body{
-			from: c.r.Body, control: c.control, watch: c.watch,
-			most: c.config.MaxBody, stall: c.config.Stall, answer: c.config.Answer, linger: c.linger,
+	if c.r.ContentLength == 0 {
+		switch c.r.Method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions:
+			request.Body = nothing{}
 		}
-		request.Body = c.body
-	case c.r.Method == http.MethodGet, c.r.Method == http.MethodHead, c.r.Method == http.MethodOptions:
-		request.Body = nothing{}
+		return request, nil
 	}
-	return request
+	c.body = &body{
+		from: c.r.Body, control: c.control, watch: c.watch, done: make(chan struct{}),
+		most: c.config.MaxBody, stall: c.config.Stall, answer: c.config.Answer, linger: c.linger,
+	}
+	request.Body = c.body
+	if c.r.ContentLength < 0 || c.r.ContentLength > short || c.r.Header["Expect"] != nil {
+		return request, nil
+	}
+	text := bytes.NewBuffer(make([]byte, 0, c.r.ContentLength+bytes.MinRead))
+	_, err := text.ReadFrom(c.body)
+	request.Body = io.NopCloser(text) // which the transport knows, and cannot repeat
+	return request, err
 }
 
 // pass passes an answer on. After an error the caller has part of it at most.
@@ -145,6 +164,7 @@ func (c *call) pass(answer *http.Response) error {
 			h[made] = nil // or net/http would make one up
 		}
 	}
+	c.awaitBody()
 	if c.mustClose() {
 		h.Set("Connection", "close")
 	}
@@ -155,6 +175,24 @@ func (c *call) pass(answer *http.Response) error {
 		_ = c.control.Flush() // the first byte may take its time; an error comes again with it
 	}
 	return c.copy(answer.Body)
+}
+
+// early is how long an answer waits for the end of its call. Most bodies that are
+// not yet read are in the buffers already, and then the connection can stay.
+const early = 50 * time.Millisecond
+
+// awaitBody waits for the end of a body, for a moment.
+func (c *call) awaitBody() {
+	if c.body == nil || c.body.ended.Load() {
+		return
+	}
+	moment := time.NewTimer(early)
+	defer moment.Stop()
+	select {
+	case <-c.body.done:
+	case <-moment.C:
+	case <-c.r.Context().Done():
+	}
 }
 
 // mustClose says whether the connection of the caller is not to be used again.

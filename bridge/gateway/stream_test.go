@@ -98,9 +98,10 @@ func TestCallsArePassedOnAsTheyCome(t *testing.T) {
 	g := start(t, configured(p.URL))
 	pieces := make(chan string)
 	p.bare(func(w http.ResponseWriter, r *http.Request) {
-		for buffer := make([]byte, 5); ; {
+		buffer := make([]byte, 5)
+		for range 3 {
 			if _, err := io.ReadFull(r.Body, buffer); err != nil {
-				break
+				return
 			}
 			select {
 			case pieces <- string(buffer):
@@ -108,9 +109,10 @@ func TestCallsArePassedOnAsTheyCome(t *testing.T) {
 				return
 			}
 		}
+		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, pong)
 	})
-	for _, framing := range []string{"Content-Length: 15\r\n\r\n%s", "Transfer-Encoding: chunked\r\n\r\n5\r\n%s\r\n"} {
+	for _, framing := range []string{"Content-Length: 8015\r\n\r\n%s", "Transfer-Encoding: chunked\r\n\r\n5\r\n%s\r\n"} {
 		head, chunk, _ := strings.Cut(framing, "%s")
 		start := ""
 		if chunk != "" {
@@ -125,6 +127,8 @@ func TestCallsArePassedOnAsTheyCome(t *testing.T) {
 		}
 		if chunk != "" {
 			_, _ = io.WriteString(connection, "0\r\n\r\n")
+		} else {
+			_, _ = io.WriteString(connection, strings.Repeat("x", 8000))
 		}
 		if got := readRaw(t, from); got.body != pong {
 			t.Errorf("answered %d %s", got.status, got.body)

@@ -41,6 +41,8 @@ type bench struct {
 	phids    []string          // to index
 	receiver *harness.Receiver // of webhooks
 	hooks    *harness.Webhooks
+	toPHP    ways
+	toBare   ways
 	queue    *queue // of Gantry and the floor
 	stock    *queue // of phorge
 	deep     *queue // with the backlog and the archive
@@ -146,6 +148,9 @@ func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
 		{[]string{"enqueue_stock"}, b.enqueueStock},
 		{[]string{"idle_database_cpu", "pickup_p50", "pickup_p99"}, b.idleQueue},
 	}); err != nil {
+		return err
+	}
+	if err := b.series(ctx, "gateway", b.startGateways, b.throughGateways()); err != nil {
 		return err
 	}
 	return b.series(ctx, "depth", b.fillDeep, []measurement{

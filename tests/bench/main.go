@@ -44,6 +44,8 @@ type scale struct {
 	// of PHP: tasks through one or twenty a call, calls of ping, indexing, calls
 	// of webhooks, and tasks that a process serves in its life
 	single, batched, calls, objects, searches, webhooks, served int
+
+	passed int // calls of Conduit through a proxy
 }
 
 var (
@@ -51,11 +53,13 @@ var (
 		rounds: 5, tasks: 30_000, stock: 30_000, singles: 3000, pickups: 100, idle: 10 * time.Second,
 		shallow: 10_000, queued: 1_000_000, archived: 2_000_000, leases: 100, memory: 10 * time.Second,
 		single: 400, batched: 6000, calls: 400, objects: 100, searches: 1000, webhooks: 200, served: 20_000,
+		passed: 100_000,
 	}
 	quick = scale{
 		rounds: 1, tasks: 2000, stock: 200, singles: 100, pickups: 5, idle: time.Second,
 		shallow: 2000, queued: 4000, archived: 4000, leases: 10, memory: time.Second,
 		single: 20, batched: 100, calls: 20, objects: 5, searches: 20, webhooks: 8, served: 400,
+		passed: 1600,
 	}
 )
 

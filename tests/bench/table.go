@@ -34,7 +34,7 @@ type target struct {
 }
 
 // compared are the columns of ratios.
-var compared = []string{"floor", "stock", "pool", "shallow", "ping", "single", "early"}
+var compared = []string{"floor", "stock", "pool", "shallow", "ping", "single", "early", "nginx"}
 
 var (
 	floors = []string{"drain_floor_1", "drain_floor_2", "drain_floor_4"}
@@ -96,6 +96,13 @@ func newTable() *table {
 		{name: "pickup_p99", unit: "ms", says: "the same", targets: []target{{of: "rate", most: 60}}},
 		{name: "idle_database_cpu", unit: "% of a core", says: "mariadbd, more than without Gantry",
 			targets: []target{{of: "rate", most: 1.5}}},
+
+		{name: "proxy_nginx", unit: "calls/s", says: "through nginx proxy_pass to php-fpm, a script that does nothing, 16 connections"},
+		{name: "proxy_gateway", unit: "calls/s", says: "the same through bridge/gateway",
+			ratios: map[string][]string{"nginx": {"proxy_nginx"}}, targets: []target{{of: "nginx", least: 0.6}}},
+		{name: "proxy_nginx_bare", unit: "calls/s", says: "through nginx proxy_pass to an nginx that answers by itself"},
+		{name: "proxy_gateway_bare", unit: "calls/s", says: "the same through bridge/gateway",
+			ratios: map[string][]string{"nginx": {"proxy_nginx_bare"}}},
 
 		{name: "drain_shallow", unit: "tasks/s", says: "10,000 queued, none archived"},
 		{name: "drain_deep", unit: "tasks/s", says: "1,000,000 queued, 2,000,000 archived",
@@ -241,6 +248,7 @@ type result struct {
 	RatioPing    *float64  `json:"ratio_ping,omitempty"`
 	RatioSingle  *float64  `json:"ratio_single,omitempty"`
 	RatioEarly   *float64  `json:"ratio_early,omitempty"`
+	RatioNginx   *float64  `json:"ratio_nginx,omitempty"`
 	Target       string    `json:"target,omitempty"`
 	Met          *bool     `json:"met,omitempty"`
 	What         string    `json:"what"`
@@ -258,7 +266,7 @@ func (t *table) results() map[string]result {
 		}
 		for of, into := range map[string]**float64{
 			"floor": &o.RatioFloor, "stock": &o.RatioStock, "pool": &o.RatioPool, "shallow": &o.RatioShallow,
-			"ping": &o.RatioPing, "single": &o.RatioSingle, "early": &o.RatioEarly,
+			"ping": &o.RatioPing, "single": &o.RatioSingle, "early": &o.RatioEarly, "nginx": &o.RatioNginx,
 		} {
 			if value, known := t.figure(r, of); known {
 				*into = &value
