@@ -1,9 +1,9 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -14,6 +14,8 @@ import (
 // passing are errors after which the same call may succeed, and what a person
 // can do about them.
 var passing = map[int]string{
+	sqlite3.SQLITE_BUSY:     "other processes were in the way",
+	sqlite3.SQLITE_PROTOCOL: "other processes were in the way",
 	sqlite3.SQLITE_LOCKED:   "it is locked",
 	sqlite3.SQLITE_READONLY: "it cannot be written; see the owner and the mode of the file and its directory, and whether the filesystem is mounted read-only",
 	sqlite3.SQLITE_FULL:     "the disk is full; make room, or keep less in the archive",
@@ -33,14 +35,11 @@ var remedies = map[int]string{
 // may pass wraps tasks.ErrUnavailable.
 func (s *Store) explain(err error) error {
 	var refusal *sqlite.Error
-	if !errors.As(err, &refusal) || errors.Is(err, tasks.ErrUnavailable) || errors.Is(err, tasks.ErrTooLarge) {
+	if !errors.As(err, &refusal) || errors.Is(err, tasks.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	code := refusal.Code() & 0xff
 	if why, ok := passing[code]; ok {
-		if _, gone := os.Stat(s.path); gone != nil {
-			why = "the file is gone; restart what works on it"
-		}
 		return fmt.Errorf("%w: queue %s: %s: %w", tasks.ErrUnavailable, s.path, why, err)
 	}
 	if code == sqlite3.SQLITE_TOOBIG {

@@ -15,33 +15,44 @@ import (
 )
 
 // prepareFile makes sure that there is a file which this process may work
-// with, and nobody else may read.
+// with, and nobody else may read, and answers what identifies it.
 //
 // An existing file is never opened here: closing it again would give up the
 // locks that SQLite holds on it elsewhere in this process. So a new one is made
 // under another name, and gets its own when it is closed.
-func prepareFile(path string) error {
+func prepareFile(path string) (fs.FileInfo, error) {
 	dir := filepath.Dir(path)
 	if err := checkFilesystem(dir); err != nil {
-		return fmt.Errorf("queue %s: %w", path, err)
+		return nil, fmt.Errorf("queue %s: %w", path, err)
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := createFile(path); err != nil {
-			return fmt.Errorf("create the queue %s: %w: %w", path, tasks.ErrUnavailable, err)
+			return nil, fmt.Errorf("create the queue %s: %w: %w", path, tasks.ErrUnavailable, err)
 		}
 		info, err = os.Stat(path)
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("queue %s: %w: %w", path, tasks.ErrUnavailable, err)
+		return nil, fmt.Errorf("queue %s: %w: %w", path, tasks.ErrUnavailable, err)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("queue %s: it is no file", path)
+		return nil, fmt.Errorf("queue %s: it is no file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("queue %s: its mode is %#o and task data is nobody else's business; chmod 600 it, and what SQLite put beside it",
+		return nil, fmt.Errorf("queue %s: its mode is %#o and task data is nobody else's business; chmod 600 it, and what SQLite put beside it",
 			path, info.Mode().Perm())
 	}
-	return nil
+	return info, nil
+}
+
+// checkFile fails when the file was removed, or replaced by another one: what
+// is written to the one that is open would be lost.
+func (s *Store) checkFile() error {
+	info, err := os.Stat(s.path)
+	if err == nil && os.SameFile(info, s.info) {
+		return nil
+	}
+	return fmt.Errorf("%w: queue %s: the file was removed or replaced while it was in use; restart everything that works on it",
+		tasks.ErrUnavailable, s.path)
 }
 
 func createFile(path string) error {

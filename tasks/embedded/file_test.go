@@ -192,6 +192,32 @@ func TestAFullDiskAndAReadOnlyOneAreUnavailable(t *testing.T) {
 	}
 }
 
+func TestAFileThatIsRemovedOrReplacedIsNotWrittenOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	s := open(t, Config{Path: path})
+	for _, change := range []func() error{
+		func() error { return os.Rename(path, path+".old") },
+		func() error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		_, writing := s.Enqueue(t.Context(), some(1))
+		_, reading := s.Lease(t.Context(), want(1))
+		for _, err := range []error{writing, reading} {
+			if !errors.Is(err, tasks.ErrUnavailable) || !strings.Contains(err.Error(), "removed or replaced") {
+				t.Errorf("the answer is %v", err)
+			}
+		}
+	}
+	if err := os.Rename(path+".old", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Enqueue(t.Context(), some(1)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestADamagedFileSaysSo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
 	s := open(t, Config{Path: path})

@@ -52,6 +52,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,6 +98,7 @@ type Config struct {
 type Store struct {
 	config Config
 	path   string
+	info   fs.FileInfo
 	nonce  string // tells this handle from every other in owner strings
 
 	db      [2]*sql.DB // for writing, for reading
@@ -137,12 +139,14 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue %s: %w", c.Path, err)
 	}
-	if err := prepareFile(path); err != nil {
+	info, err := prepareFile(path)
+	if err != nil {
 		return nil, err
 	}
 	s := &Store{
 		config:  c,
 		path:    path,
+		info:    info,
 		nonce:   strings.ToLower(rand.Text()[:8]),
 		readers: make(chan *conn, readConns),
 	}
@@ -154,9 +158,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	// The times of the file are of no use to anybody, and cost every commit a
-	// second write. These are switches of the process; an error means that the
-	// system has no such thing.
+	// Switches of the process; an error means that the system has no such thing.
+	// The first leaves out of a commit the times of the file, which are of no use
+	// to anybody. With the second, whatever else in this process opens the file
+	// and closes it cannot give up the locks on it.
 	_, _ = sqlite.Fdatasync(true)
 	_, _ = sqlite.OFDLocking(true)
 	for i, pragmas := range [][]string{writerPragmas, readerPragmas} {

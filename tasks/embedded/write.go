@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -155,7 +156,7 @@ func (s *Store) transact(jobs []*job) (ran int, err error) {
 	if err := w.row(stateSQL, nil, &tx.clock, &tx.lastID, &tx.fence, &tx.archived, &version); err != nil {
 		return len(jobs), err
 	}
-	if err := s.checkVersion(version); err != nil {
+	if err := errors.Join(s.checkVersion(version), s.checkFile()); err != nil {
 		return len(jobs), err
 	}
 	tx.before = tx.state
@@ -236,7 +237,7 @@ func (s *Store) read(ctx context.Context, run func(c *conn, now int64) error) er
 		return ctx.Err()
 	}
 	defer func() { s.readers <- c }()
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), s.checkFile()); err != nil {
 		return err
 	}
 	return s.explain(s.patiently(ctx, func() error {

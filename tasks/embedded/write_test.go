@@ -163,6 +163,33 @@ func TestCallsOfTheSameMomentShareACommit(t *testing.T) {
 	}
 }
 
+func TestATransactionThatTakesLongTakesNoMoreCallsOn(t *testing.T) {
+	q := sharedQueue(t, time.Minute)
+	q.lock()
+	w := during(t, q.Store, func() {
+		first := q.enqueue(t.Context())
+		q.held(0)
+		slow := make(chan error, 1)
+		go func() {
+			slow <- q.write(t.Context(), func(*txn) error {
+				for begun := time.Now(); time.Since(begun) <= longEnough; {
+				}
+				return nil
+			})
+		}()
+		q.held(1)
+		last := q.enqueue(t.Context())
+		q.held(2)
+		q.unlock()
+		if err := errors.Join(<-first, <-slow, <-last); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := w.runs["COMMIT"]; n != 3 || q.count() != 2 {
+		t.Errorf("%d commits queued %d tasks, want 3 and 2", n, q.count())
+	}
+}
+
 func TestACallThatCannotBeWrittenDoesNotHurtTheOthers(t *testing.T) {
 	q := sharedQueue(t, time.Minute)
 	q.lock()
