@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/phorge-gantry/gantry/contract"
+	"github.com/phorge-gantry/gantry/tasks"
 )
 
 func TestANewPluginBuildsPassesItsTestsAndIsStarted(t *testing.T) {
@@ -77,13 +78,13 @@ func TestTheScriptForCIHoldsTheBinaryAndLeavesTheTreeAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{
-		"schema.sql": string(schema), "golden/acme-greeting-empty.yaml": "outcome:\n  kind: succeeded\n",
-	} {
-		file := filepath.Join(dir, "cases", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+	folder, err := contract.LoadFolder(filepath.Join(dir, "cases"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := contract.Observation{Outcome: contract.Outcome{Kind: tasks.Succeeded}}
+	if err := errors.Join(folder.SaveSchema(string(schema)), folder.SaveGolden(folder.Cases[0], recorded)); err != nil {
+		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}} {
 		inModule(t, dir, "git", args...)
