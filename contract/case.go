@@ -102,10 +102,11 @@ type Answer struct {
 	Close   bool              `yaml:"close,omitempty"` // no answer: the connection is closed
 }
 
-// Volatile declares that a column, or a part of its text, differs between two
-// runs of the same side.
+// Volatile declares that a column or a part of a request, or a part of its text,
+// differs between two runs of the same side.
 type Volatile struct {
-	// Column is database.table.column.
+	// Column is database.table.column; or request.target, request.body or
+	// request.headers.NAME, of every request. Target and body need a pattern.
 	Column string `yaml:"column"`
 
 	// Pattern is a regular expression; what its first group, or else all of it,

@@ -17,6 +17,7 @@ var (
 	tableName    = regexp.MustCompile(`^[a-z0-9_]+\.[A-Za-z0-9_]+$`)
 	columnName   = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 	wholeColumn  = regexp.MustCompile(`^[a-z0-9_]+\.[A-Za-z0-9_]+\.[A-Za-z0-9_]+$`)
+	ofARequest   = regexp.MustCompile(`^request\.(?:target|body|headers\.[A-Za-z0-9-]+)$`)
 	headerName   = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 	optionName   = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 	receiverName = caseName
@@ -99,8 +100,15 @@ func (k *checker) deviation(c Case) {
 }
 
 func (k *checker) volatile(at path, v Volatile) {
-	if !wholeColumn.MatchString(v.Column) {
-		k.refuse(at.add("column"), "%q is not database.table.column, as herald.herald_webhookrequest.lastRequestEpoch", v.Column)
+	switch {
+	case !strings.HasPrefix(v.Column, "request."):
+		if !wholeColumn.MatchString(v.Column) {
+			k.refuse(at.add("column"), "%q is not database.table.column, as herald.herald_webhookrequest.lastRequestEpoch, nor a part of a request, as request.body", v.Column)
+		}
+	case !ofARequest.MatchString(v.Column):
+		k.refuse(at.add("column"), "%q is no part of a request; there are request.target, request.body and request.headers.NAME", v.Column)
+	case v.Pattern == "" && !strings.HasPrefix(v.Column, "request.headers."):
+		k.refuse(at.add("pattern"), "say which part of %s is volatile, as 'nonce=(\\w+)'; all of it would hide what is sent", v.Column)
 	}
 	if _, err := regexp.Compile(v.Pattern); err != nil {
 		k.refuse(at.add("pattern"), "%v", err)

@@ -3,6 +3,7 @@ package contract
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +22,38 @@ type Difference struct {
 
 	// Want and Got are what stands there; nil where nothing does, and for NULL.
 	// A part that only one of the two has, such as a request, is written as YAML.
+	// Where neither stands, the field is a sentence that says what is wrong.
 	Want, Got *string
 }
+
+// String writes the difference in a line.
+func (d Difference) String() string {
+	if d.Want == nil && d.Got == nil {
+		return d.Field
+	}
+	return fmt.Sprintf("%s: want %s, got %s", d.Field, quoted(d.Want), quoted(d.Got))
+}
+
+// Column is how a case declares volatile what differs: see Volatile. Empty when
+// that cannot be.
+func (d Difference) Column() string {
+	if m := columnOf.FindStringSubmatch(d.Field); m != nil {
+		return m[1] + "." + m[2]
+	}
+	if m := partOf.FindStringSubmatch(d.Field); m != nil {
+		if m[2] != "" {
+			return "request.headers." + m[2]
+		}
+		return "request." + m[1]
+	}
+	return ""
+}
+
+// What fields lead to a column, and to a part of a request.
+var (
+	columnOf = regexp.MustCompile(`^changes\[([a-z0-9_]+\.[A-Za-z0-9_]+) .*\]\.([A-Za-z0-9_]+)\.(?:before|after)$`)
+	partOf   = regexp.MustCompile(`^requests\[[0-9]+\]\.(target|body|headers\[([^\]]+)\])$`)
+)
 
 // Compare holds an observation of Go against the wanted one: that of PHP, or the
 // declared one of a case with a deviation. Both are normalised. Every field is
@@ -37,6 +68,7 @@ func Compare(c Case, want, got Observation) []Difference {
 		got.Outcome.Wait, got.Outcome.Category = 0, ""
 		got.Changes = slices.DeleteFunc(slices.Clone(got.Changes), isLease)
 	}
+	want, got = want.prioritised(c), got.prioritised(c)
 	d := &differences{}
 	cmp.Equal(want, got,
 		cmpopts.IgnoreFields(Outcome{}, "Reason"),
@@ -47,6 +79,22 @@ func Compare(c Case, want, got Observation) []Difference {
 		cmp.Reporter(d),
 	)
 	return d.found
+}
+
+// prioritised is the observation with a priority for every follow-up: without one
+// it gets that of the task.
+func (o Observation) prioritised(c Case) Observation {
+	own := tasks.PriorityDefault
+	if c.Task.Priority != nil {
+		own = *c.Task.Priority
+	}
+	o.Outcome.FollowUps = slices.Clone(o.Outcome.FollowUps)
+	for i := range o.Outcome.FollowUps {
+		if f := &o.Outcome.FollowUps[i]; f.Priority == nil {
+			f.Priority = &own
+		}
+	}
+	return o
 }
 
 // isMap reports whether a path leads to a map: none and an empty one are the

@@ -84,3 +84,43 @@ func TestADeclinedCaseWantsThatAndNothingElse(t *testing.T) {
 		t.Error("comparing changed what it compares")
 	}
 }
+
+func TestAFollowUpWithoutAPriorityHasThatOfTheTask(t *testing.T) {
+	with := func(priority *int) Observation {
+		return Observation{Outcome: Outcome{Kind: tasks.Succeeded, FollowUps: []FollowUp{{TaskClass: "B", Priority: priority}}}}
+	}
+	alerts := Case{Task: TaskColumns{Priority: new(tasks.PriorityAlerts)}}
+	for _, c := range []struct {
+		of        Case
+		priority  int
+		different bool
+	}{
+		{Case{}, tasks.PriorityDefault, false}, {Case{}, tasks.PriorityAlerts, true},
+		{alerts, tasks.PriorityAlerts, false}, {alerts, tasks.PriorityDefault, true},
+	} {
+		php, ours := with(&c.priority), with(nil)
+		if found := Compare(c.of, php, ours); (len(found) > 0) != c.different {
+			t.Errorf("%+v: %v", c, found)
+		}
+		if ours.Outcome.FollowUps[0].Priority != nil {
+			t.Error("comparing changed what it compares")
+		}
+	}
+}
+
+func TestADifferenceSaysWhatItIsAndHowItIsDeclaredVolatile(t *testing.T) {
+	for _, c := range []struct {
+		d            Difference
+		text, column string
+	}{
+		{Difference{"requests[1].body", new("a"), nil}, `requests[1].body: want "a", got NULL`, "request.body"},
+		{Difference{"requests[1].headers[X-A]", nil, new("a")}, `requests[1].headers[X-A]: want NULL, got "a"`, "request.headers.X-A"},
+		{Difference{"requests[1].method", nil, new("a")}, `requests[1].method: want NULL, got "a"`, ""},
+		{Difference{"changes[a.b 1 x].name.after", nil, nil}, "changes[a.b 1 x].name.after", "a.b.name"},
+		{Difference{"changes[a.b 1]", nil, nil}, "changes[a.b 1]", ""},
+	} {
+		if c.d.String() != c.text || c.d.Column() != c.column {
+			t.Errorf("got %s and %q, want %s and %q", c.d, c.d.Column(), c.text, c.column)
+		}
+	}
+}

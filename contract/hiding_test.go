@@ -31,6 +31,10 @@ func rich(kind tasks.Kind) (Frame, Observation) {
 			Volatile: []Volatile{
 				{Column: "herald.herald_token.token", Reason: "chance"},
 				{Column: "herald.herald_token.text", Pattern: `token=(\w+)`, Reason: "chance"},
+				{Column: "request.body", Pattern: `"nonce": (\d+)`, Reason: "chance"},
+				{Column: "request.target", Pattern: `&t=(\w+)`, Reason: "chance"},
+				{Column: "request.headers.x-signature", Reason: "it is of the body"},
+				{Column: "request.headers.X-Nonce", Pattern: `^n-(\w+)`, Reason: "chance"},
 			},
 		},
 		Start: start, Settling: settling, End: end, Lease: 60,
@@ -58,7 +62,8 @@ func rich(kind tasks.Kind) (Frame, Observation) {
 			{TaskClass: "C", Data: "1.0", ContainerPHID: new("PHID-TASK-dddddddddddddddddddd"), DelayUntil: at(end + 100)},
 		}},
 		Requests: []Request{
-			{Receiver: "hook", Method: "POST", Target: "/a?b=1", Body: "{\n  \"epoch\": " + at(end) + "\n}\n", Headers: map[string]string{
+			{Receiver: "hook", Method: "POST", Target: "/a?b=1&t=x1", Body: "{\n  \"epoch\": " + at(end) + ", \"nonce\": 17\n}\n", Headers: map[string]string{
+				"X-Signature": "0123abcd", "X-Nonce": "n-abc; v=1",
 				"Host": "127.0.0.1:8001", "User-Agent": "Arcanist/1.0 cURL/7.88.1", "Content-Length": "25", "X-Phabricator-Webhook-Signature": "abcdef0123",
 			}},
 			{Receiver: "other", Method: "GET", Target: "/", Body: "\xff\x00 127.0.0.1:8003", Headers: map[string]string{"User-Agent": "curl"}},
@@ -111,11 +116,20 @@ var declared = []struct {
 	{regexp.MustCompile(`^worker\.worker_a\w+task\.leaseOwner\.`), regexp.MustCompile(`^\(retry\):\w+:0$`), regexp.MustCompile(`^\(retry\):\w+:0$`)},
 	{regexp.MustCompile(`^worker\.worker_archivetask\.duration\.`), regexp.MustCompile(`^1234$`), regexp.MustCompile(`^[0-9]+$`)},
 	{regexp.MustCompile(`^Requests\.Headers\.User-Agent$`), regexp.MustCompile(`^Arcanist/1\.0 .`), regexp.MustCompile(`^Arcanist/1\.0 .`)},
+	{regexp.MustCompile(`^Requests\.Headers\.X-Signature$`), nil, regexp.MustCompile(``)},
+	{regexp.MustCompile(`^Requests\.Headers\.X-Nonce$`), regexp.MustCompile(`^n-abc; v=1$`), regexp.MustCompile(`^n-\w+; v=1$`)},
+	{regexp.MustCompile(`^Requests\.Target$`), regexp.MustCompile(`^/a\?b=1&t=x1$`), regexp.MustCompile(`^/a\?b=1&t=\w+$`)},
+	{regexp.MustCompile(`^Requests\.Body$`), regexp.MustCompile(`"nonce": 17\n`), regexp.MustCompile(`^\{\n  "epoch": 17912340(?:0\d|1[0-5]), "nonce": \d+\n\}\n$`)},
 	{regexp.MustCompile(`^herald\.herald_token\.token\.After`), nil, regexp.MustCompile(``)},
 	{regexp.MustCompile(`^herald\.herald_token\.text\.After`), regexp.MustCompile(`^token=xyz; name=abc$`), regexp.MustCompile(`^token=\w+; name=abc$`)},
 }
 
 func mayHide(field string, was, now any) bool {
+	if field == "Outcome.FollowUps.Priority" { // without one it is that of the task
+		before, _ := was.(*int)
+		after, _ := now.(*int)
+		return before == nil && after != nil && *after == tasks.PriorityDefault
+	}
 	text := func(v any) (string, bool) {
 		switch v := v.(type) {
 		case string:

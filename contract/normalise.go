@@ -2,6 +2,7 @@ package contract
 
 import (
 	"maps"
+	"net/textproto"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,7 +40,12 @@ func Normalise(raw Observation, frame Frame) Observation {
 		n.change(&o.Changes[i])
 	}
 	o.Changes = slices.DeleteFunc(o.Changes, func(c Change) bool { return c.Kind == Changed && len(c.Columns) == 0 })
-	for _, r := range o.Requests {
+	for i := range o.Requests {
+		r := &o.Requests[i]
+		r.Target, r.Body = n.declared("request.target", r.Target), n.declared("request.body", r.Body)
+		for name, value := range r.Headers {
+			r.Headers[name] = n.declared("request.headers."+name, value)
+		}
 		for name, declared := range volatileHeaders {
 			if value, ok := r.Headers[name]; ok {
 				r.Headers[name] = declared.means(value)
@@ -80,6 +86,9 @@ type pattern struct {
 func (n *namer) volatile() {
 	for _, v := range n.Case.Volatile {
 		p := pattern{column: v.Column}
+		if name, ok := strings.CutPrefix(v.Column, "request.headers."); ok {
+			p.column = "request.headers." + textproto.CanonicalMIMEHeaderKey(name)
+		}
 		if v.Pattern != "" {
 			p.find = regexp.MustCompile(v.Pattern)
 		}

@@ -282,3 +282,13 @@ func TestNamesAreThoseThatAPersonReads(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsRandomInARequestIsNamed(t *testing.T) {
+	frame, raw := rich(tasks.Succeeded)
+	r := Normalise(raw, frame).Requests[0]
+	got := []string{r.Target, r.Body, r.Headers["X-Signature"], r.Headers["X-Nonce"]}
+	want := []string{"/a?b=1&t={{volatile}}", "{\n  \"epoch\": {{now}}, \"nonce\": {{volatile}}\n}\n", "{{volatile}}", "n-{{volatile}}; v=1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

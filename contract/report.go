@@ -42,6 +42,10 @@ type Shrunk struct {
 	Differences []Difference
 }
 
+// InShadow begins the field of a difference between what a shadow run noted and
+// what the real run sent.
+const InShadow = "shadow run: "
+
 // Reason is what a side said of the outcome of a case, and Who says it.
 type Reason struct {
 	Who  string `json:"who"`

@@ -91,17 +91,29 @@ func listed(differences []Difference, wanted, indent string, paint func(how, tex
 	return b.String()
 }
 
-// lines show a difference: short values beside their names, longer texts line by
-// line with what they have in common.
+// lines show a difference for a person, under the names of what was held against
+// what.
 func (d Difference) lines(wanted string) []string {
+	if strings.HasPrefix(d.Field, InShadow) {
+		return d.Lines("Sent", "Noted")
+	}
+	return d.Lines(wanted, "Go")
+}
+
+// Lines show a difference under two names: short values beside them, longer texts
+// line by line with what they have in common. A sentence has none.
+func (d Difference) Lines(wanted, got string) []string {
+	if d.Want == nil && d.Got == nil {
+		return nil
+	}
 	if d.Want == nil || d.Got == nil || !strings.Contains(*d.Want+*d.Got, "\n") {
-		width := max(len(wanted), len("Go")) + 1
+		width := max(len(wanted), len(got)) + 1
 		lines := append(
 			beside("- ", fmt.Sprintf("%-*s ", width, wanted+":"), d.Want),
-			beside("+ ", fmt.Sprintf("%-*s ", width, "Go:"), d.Got)...)
+			beside("+ ", fmt.Sprintf("%-*s ", width, got+":"), d.Got)...)
 		return append(lines, pointer(lines)...)
 	}
-	lines := []string{"--- " + wanted, "+++ Go"}
+	lines := []string{"--- " + wanted, "+++ " + got}
 	quote := isSubtle(*d.Want) || isSubtle(*d.Got)
 	return append(lines, unified(linesOf(*d.Want, quote), linesOf(*d.Got, quote))...)
 }

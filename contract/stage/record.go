@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/phorge-gantry/gantry/contract"
@@ -115,9 +116,33 @@ func (s *Stage) twice(ctx context.Context, c contract.Case, side Side) (contract
 		return first, err
 	}
 	if differences := contract.Compare(plain(c), first, second); len(differences) > 0 {
-		return first, fmt.Errorf("case %s: two runs of it differ in %s; declare what is volatile, with the reason, or make the world say it", c.Name, fieldsOf(differences))
+		return first, fmt.Errorf("case %s: two runs of it differ:\n%s", c.Name, unstable(differences))
 	}
 	return first, nil
+}
+
+// unstable tells in what two runs of a side differ, and how a case declares that.
+func unstable(differences []contract.Difference) string {
+	var b strings.Builder
+	declare := "make the world say it"
+	var columns []string
+	for _, d := range differences {
+		fmt.Fprintf(&b, "%s\n", d.Field)
+		for _, line := range d.Lines("first", "second") {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+		if column := d.Column(); column != "" && !slices.Contains(columns, column) {
+			columns = append(columns, column)
+		}
+	}
+	if len(columns) > 0 {
+		declare += ", or declare in the case what is volatile:\nvolatile:"
+	}
+	b.WriteString(declare)
+	for _, column := range columns {
+		fmt.Fprintf(&b, "\n  - column: %s\n    pattern: 'what stands around it (and in brackets what differs)'\n    reason: why two runs differ in it", column)
+	}
+	return b.String()
 }
 
 // plain is a case that is compared in everything.

@@ -76,14 +76,17 @@ func (run Shadowed) Against(c contract.Case, real contract.Observation) []contra
 // traceOf answers what a shadow run should not have left.
 func traceOf(o contract.Observation) []contract.Difference {
 	var wrong []contract.Difference
-	for i, r := range o.Requests {
-		wrong = append(wrong, difference(fmt.Sprintf("shadow run: sent[%d]", i), "", r.Method+" "+r.Target+" to "+r.Receiver))
+	for _, r := range o.Requests {
+		wrong = append(wrong, contract.Difference{Field: "the shadow run really sent " + lineOf(r) + ": something goes past task.Transport"})
 	}
 	for _, c := range o.Changes {
-		wrong = append(wrong, difference(fmt.Sprintf("shadow run: left[%s %s]", c.Table, c.Key), "", string(c.Kind)))
+		wrong = append(wrong, contract.Difference{Field: fmt.Sprintf("the shadow run left a row of %s %s, with the key %s: something goes past task.DB and task.Transact", c.Table, c.Kind, c.Key)})
 	}
 	return wrong
 }
+
+// lineOf names a request.
+func lineOf(r contract.Request) string { return r.Method + " " + r.Target + " to " + r.Receiver }
 
 // difference is one of texts; an empty one is none.
 func difference(field, want, got string) contract.Difference {
@@ -141,15 +144,13 @@ func unlike(c contract.Case, sent, recorded []contract.Request) []contract.Diffe
 	}
 	var wrong []contract.Difference
 	for i := range max(len(sent), len(recorded)) {
-		field := func(part string) string { return fmt.Sprintf("shadow run: requests[%d].%s", i, part) }
-		if i >= len(recorded) || i >= len(sent) {
-			line := func(all []contract.Request) string {
-				if i >= len(all) {
-					return ""
-				}
-				return all[i].Method + " " + all[i].Target + " to " + all[i].Receiver
-			}
-			wrong = append(wrong, difference(field("line"), line(sent), line(recorded)))
+		field := func(part string) string { return fmt.Sprintf("%srequests[%d].%s", contract.InShadow, i+1, part) }
+		switch {
+		case i >= len(recorded):
+			wrong = append(wrong, contract.Difference{Field: "the shadow run did not note " + lineOf(sent[i]) + ", which the real run sent: it came to something else, or something goes past task.Transport"})
+			continue
+		case i >= len(sent):
+			wrong = append(wrong, contract.Difference{Field: "the shadow run noted " + lineOf(recorded[i]) + ", which the real run did not send"})
 			continue
 		}
 		want, got := sent[i], recorded[i]
@@ -163,7 +164,7 @@ func unlike(c contract.Case, sent, recorded []contract.Request) []contract.Diffe
 		compare("target", want.Target, got.Target)
 		compare("body", want.Body, got.Body)
 		for name, value := range got.Headers {
-			compare("headers."+name, want.Headers[name], value)
+			compare("headers["+name+"]", want.Headers[name], value)
 		}
 	}
 	return wrong

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,6 +117,8 @@ func TestAShadowRunIsSeenToActOrToNoteSomethingElse(t *testing.T) {
 	}
 	other := real
 	other.Requests = []contract.Request{real.Requests[0]}
+	more := real
+	more.Requests = append(slices.Clone(real.Requests), contract.Request{Receiver: "a", Method: "GET", Target: "/more"})
 	changed := real
 	changed.Requests = append([]contract.Request{}, real.Requests...)
 	changed.Requests[1].Body = "y"
@@ -126,10 +129,11 @@ func TestAShadowRunIsSeenToActOrToNoteSomethingElse(t *testing.T) {
 		real   contract.Observation
 		want   []string
 	}{
-		{"a row past the task", write, real, []string{"shadow run: left[acme.acme_edge a b]"}},
-		{"a request past the task", send, real, []string{"shadow run: sent[0]"}},
-		{"a request too many", nil, other, []string{"shadow run: requests[1].line"}},
-		{"another request", nil, changed, []string{"shadow run: requests[0].headers.X-Acme", "shadow run: requests[1].body"}},
+		{"a row past the task", write, real, []string{"the shadow run left a row of acme.acme_edge added, with the key a b: something goes past task.DB and task.Transact"}},
+		{"a request past the task", send, real, []string{"the shadow run really sent GET /astray to a: something goes past task.Transport"}},
+		{"a request too many", nil, other, []string{"the shadow run noted POST /two to a, which the real run did not send"}},
+		{"a request too few", nil, more, []string{"the shadow run did not note GET /more to a, which the real run sent: it came to something else, or something goes past task.Transport"}},
+		{"another request", nil, changed, []string{"shadow run: requests[1].headers[X-Acme]", "shadow run: requests[2].body"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wrong, err := shadow(s, postCase(), posts(s, c.astray), c.real)

@@ -165,7 +165,8 @@ func TestChanceIsNotRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(goldens) != 1 || goldens[0].Err == nil || !strings.Contains(goldens[0].Err.Error(), "two runs of it differ in changes[acme.acme_thing 500000].name") {
+	if len(goldens) != 1 || goldens[0].Err == nil || !strings.Contains(goldens[0].Err.Error(), "two runs of it differ:\nchanges[acme.acme_thing 500000].name.after\n  - first:  \"") ||
+		!strings.Contains(goldens[0].Err.Error(), "\n  - column: acme.acme_thing.name\n    pattern: ") {
 		t.Errorf("recorded %+v", goldens)
 	}
 	if _, err := u.Folder.Golden("yes"); !errors.Is(err, fs.ErrNotExist) {
