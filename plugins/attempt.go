@@ -13,6 +13,7 @@ type attempt struct {
 	site    *Site
 	handler Handler
 	shadow  *shadow                 // nil: what it does, it does
+	given   context.Context         // ends when the task is cancelled
 	cancel  context.CancelCauseFunc // ends the context of the handler
 
 	mu          sync.Mutex

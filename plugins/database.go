@@ -18,11 +18,7 @@ import (
 //
 // A call whose ctx ends is given up: its connection is closed, and the server
 // may or may not have written. The context of a task ends when Gantry cancels
-// it. The result of work that is done must be stored all the same, under a
-// context that goes on; Gantry waits five seconds for it:
-//
-//	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*time.Second)
-//	defer cancel()
+// it. The result of work that is done must be stored all the same: see Store.
 //
 // A statement names tables of this database only, and is one of SELECT, SHOW,
 // WITH, INSERT, UPDATE, DELETE and REPLACE.

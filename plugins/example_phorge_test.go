@@ -41,10 +41,10 @@ func ExampleTask_DB() {
 			if !silent {
 				status = "called" // by a client that sends through task.Transport
 			}
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*time.Second)
-			defer cancel()
-			_, err = task.DB("acme").Exec(ctx, "UPDATE acme_call SET status = ? WHERE phid = ?", status, data.CallPHID)
-			return err
+			return plugins.Store(ctx, func(ctx context.Context) error {
+				_, err := task.DB("acme").Exec(ctx, "UPDATE acme_call SET status = ? WHERE phid = ?", status, data.CallPHID)
+				return err
+			})
 		},
 	})
 }

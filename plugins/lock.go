@@ -13,7 +13,7 @@ var ErrLocked = errors.New("somebody else holds the lock")
 
 // ErrLockLost is the cause of the end of a task's context, as context.Cause
 // answers it, when the task holds a lock and the connection to its server
-// died. Somebody else may have the lock by now.
+// died. Somebody else may have the lock by now. Task.Lock says what to do.
 var ErrLockLost = errors.New("a lock was lost")
 
 // Lock takes the lock that PHP takes by PhabricatorGlobalLock::newLock(name),
@@ -22,17 +22,33 @@ var ErrLockLost = errors.New("a lock was lost")
 // yields, as workers do in PHP. What is not unlocked is when the task ends; to
 // unlock twice does no harm.
 //
-// When the connection dies, the lock is lost, and the context of the task ends
-// within seconds. A shadow run does not take the lock, it looks whether it
-// could.
+// The locks of a process share one connection, whoever tries and fails. When it
+// dies, because the server restarts or somebody kills it, they are all lost,
+// and the context of every task that holds one ends within seconds, with the
+// cause ErrLockLost. What the lock protects must not be begun then: the handler
+// answers ctx.Err(), and the task is tried again. What is under way and cannot
+// be taken back, it finishes, under UntilCancelled, and stores what came of it
+// (Store); PHP, which does not see the loss, finishes it too. A lock that was
+// lost may be unlocked all the same.
 //
-// The locks of a process share one connection, whoever tries and fails. A lock
-// is taken before a transaction begins and not within one.
+// A shadow run does not take the lock, it looks whether it could. A lock is
+// taken before a transaction begins and not within one.
 func (t *Task) Lock(ctx context.Context, name string) (unlock func(), err error) {
 	if unlock, err = t.reach().lock(ctx, name); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
 	return unlock, nil
+}
+
+// UntilCancelled answers a context that ends when Gantry cancels the task, as
+// that of the handler does, but not when a lock is lost. It is for what cannot
+// be taken back and is under way: a call that is given up then has been made
+// all the same, and is made again.
+func (t *Task) UntilCancelled() context.Context {
+	if ctx := t.reach().given; ctx != nil {
+		return ctx
+	}
+	return context.Background()
 }
 
 func (a *attempt) lock(ctx context.Context, name string) (unlock func(), err error) {

@@ -18,16 +18,22 @@ const heraldEntry = "    phorge: true\n    classes:\n      " + harness.WebhookWo
 // oneHook queues so many calls of one webhook, whose receiver is given.
 func oneHook(t *testing.T, p *harness.Phorge, receiver *harness.Receiver, calls int) []int64 {
 	t.Helper()
+	return hooks(t, p, receiver, 1, calls)
+}
+
+// hooks queues calls of webhooks, each of which gets its turn.
+func hooks(t *testing.T, p *harness.Phorge, receiver *harness.Receiver, count, calls int) []int64 {
+	t.Helper()
 	queued := slices.Repeat([]tasks.NewTask{{Class: harness.WebhookWorker, Data: []byte("{}")}}, calls)
 	ids, err := openStore(t, p).Enqueue(t.Context(), queued)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hook, err := p.MakeWebhooks(t.Context(), receiver.URL(), 1)
+	made, err := p.MakeWebhooks(t.Context(), receiver.URL(), count)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := hook.Fill(t.Context()); err != nil {
+	if err := made.Fill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return ids
@@ -161,6 +167,58 @@ func TestB46AStopInTheMiddleOfACallRepeatsNothing(t *testing.T) {
 			}
 			if calls := receiver.Calls(); calls != 1 {
 				t.Errorf("the hook was called %d times", calls)
+			}
+		})
+	}
+}
+
+// A restart of the database ends the lock under which a hook is called, and
+// nobody can note a result for a while. The hook has been called all the same.
+func TestB46ARestartOfTheDatabaseInTheMiddleOfACallRepeatsNothing(t *testing.T) {
+	p := harness.Live(t)
+	server := harness.Shared(t)
+	gantry, args := pinned(t, p, "handler-herald", heraldEntry)
+	for _, how := range []string{"shut down", "killed"} {
+		t.Run(how, func(t *testing.T) {
+			harness.Live(t) // empties the queue
+			q := openQueue(t, p)
+			gate := newGate()
+			defer gate.release()
+			receiver := startReceiver(t, gate.step)
+			ids := hooks(t, p, receiver, 2, 2)
+			later := "UPDATE worker_activetask SET leaseOwner = ?, leaseExpires = UNIX_TIMESTAMP() + ? WHERE id = ?"
+			q.exec(t, later, tasks.DelayOwner, 3600, ids[1])
+			run := startGantryRun(t, gantry, append(args, "--php", "off")...)
+			harness.Eventually(t, "the hook is called", func() bool { return receiver.Calls() == 1 })
+
+			if how == "killed" {
+				if err := server.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := server.Restart(); err != nil {
+				t.Fatal(err)
+			}
+			// Locks share a connection: who takes another one finds it dead.
+			q.exec(t, later, tasks.DelayOwner, -1, ids[1])
+			harness.Eventually(t, "the other hook is tried", func() bool {
+				return receiver.Calls() == 2 || q.row(t, ids[1]).Failures > 0
+			})
+			gate.release()
+			harness.Eventually(t, "the task ends", func() bool {
+				row := q.row(t, ids[0])
+				return row.Archived || row.Failures > 0
+			})
+
+			if got := q.row(t, ids[0]); !got.Archived || got.Result != tasks.ResultSuccess || got.Failures != 0 {
+				t.Errorf("the task is %v; want it archived as a success of the first attempt", got)
+			}
+			const sent = "SELECT COUNT(*) FROM live_herald.herald_webhookrequest WHERE phid = CONCAT('PHID-HWBR-', LPAD(?, 20, '0')) AND status = 'sent'"
+			if q.count(t, sent, ids[0]) != 1 {
+				t.Error("the result of the call was not saved")
+			}
+			if err := run.stop(); err != nil {
+				t.Errorf("gantry run ended with %v", err)
 			}
 		})
 	}

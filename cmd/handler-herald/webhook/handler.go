@@ -30,10 +30,6 @@ const (
 
 	// callTimeout is how long a receiver may take, with all redirects.
 	callTimeout = 15 * time.Second
-
-	// saveTimeout is how long the result of a call may take to be stored. It is
-	// shorter than what a cancelled task is given to end.
-	saveTimeout = 4 * time.Second
 )
 
 // Handler answers the handler of HeraldWebhookWorker.
@@ -137,6 +133,9 @@ func (r *request) call(ctx context.Context, checked *fetch.Checked, transactions
 	if err != nil {
 		return err
 	}
+	// From here on the loss of the lock changes nothing: the receiver has the
+	// call, and would get it again.
+	ctx = r.task.UntilCancelled()
 	status, err := fetch.Do(ctx, r.task.Transport, fetch.Request{
 		Method: "POST",
 		URL:    r.hook.uri,
@@ -169,12 +168,14 @@ func (r *request) settle(ctx context.Context, status fetch.Status) error {
 		}
 	}
 	// The call was made. Without its result it would be made again.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
-	defer cancel()
-	if err := r.save(ctx, result); err != nil || !status.IsError() {
-		return err
+	err := plugins.Store(ctx, func(ctx context.Context) error { return r.save(ctx, result) })
+	if err != nil {
+		return fmt.Errorf("webhook request %s was called, and the result is not stored: %w", r.phid, err)
 	}
-	err := fmt.Errorf("webhook request %s, to %s, failed (%s / %d)", r.phid, redacted(r.hook.uri), errorType, status.Code)
+	if !status.IsError() {
+		return nil
+	}
+	err = fmt.Errorf("webhook request %s, to %s, failed (%s / %d)", r.phid, redacted(r.hook.uri), errorType, status.Code)
 	if again {
 		return err
 	}

@@ -130,19 +130,20 @@ func (r *request) failFor(ctx context.Context, code string, why error) error {
 	return plugins.Fail(why)
 }
 
-// LiskDAO::save sets a time of creation that is 0, too.
+// LiskDAO::save sets a time of creation that is 0, too. A request that is queued
+// no more was called by somebody else, whose result stays.
 const updateRequest = `
 	UPDATE herald_webhookrequest
 	SET status = ?, properties = ?, lastRequestResult = ?, lastRequestEpoch = IF(?, UNIX_TIMESTAMP(), 0),
 		dateCreated = IF(dateCreated = 0, UNIX_TIMESTAMP(), dateCreated), dateModified = UNIX_TIMESTAMP()
-	WHERE id = ?`
+	WHERE id = ? AND status = ?`
 
 func (r *request) save(ctx context.Context, o outcome) error {
 	properties, err := r.propertiesWith(o)
 	if err != nil {
 		return fmt.Errorf("webhook request %s: %w", r.phid, err)
 	}
-	_, err = r.db.Exec(ctx, updateRequest, o.status, properties, o.result, o.called, r.id)
+	_, err = r.db.Exec(ctx, updateRequest, o.status, properties, o.result, o.called, r.id, statusQueued)
 	return err
 }
 
