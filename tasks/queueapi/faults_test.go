@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/queueapi"
@@ -336,4 +337,27 @@ func TestAnswersThatAreNotDescribedAreSeen(t *testing.T) {
 			t.Errorf("%s %s %d %s passes", c.method, c.path, c.status, c.body)
 		}
 	}
+}
+
+// locked is a store in which somebody has every row locked, so that an expired
+// lease stays as it is.
+type locked struct{ tasks.Service }
+
+func (locked) Renew(_ context.Context, renewals []tasks.Renewal) ([]tasks.Renewed, error) {
+	return []tasks.Renewed{{ID: renewals[0].ID, Expires: 1, Revived: true}}, nil
+}
+
+func TestALeaseThatCouldNotBeExtendedIsNotCalledRenewed(t *testing.T) {
+	s := serve(t, openMemory(t), func(c *queueapi.Config) {
+		c.Instances = map[string]queueapi.Instance{"main": {Store: locked{c.Instances["main"].Store}}}
+	})
+	s.refused(s.post("renew", held(s.hold("w")), owner("w")), http.StatusServiceUnavailable, "ERR_UNAVAILABLE")
+}
+
+func TestTasksThatAreTooYoungAreNotLeased(t *testing.T) {
+	s := serve(t, openMemory(t), func(c *queueapi.Config) {
+		c.Instances = map[string]queueapi.Instance{"main": {Store: c.Instances["main"].Store, PickupDelay: time.Second}}
+	})
+	s.queue("[]")
+	s.same("leased", len(s.lease("w", 1)), 0)
 }
