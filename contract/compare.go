@@ -1,12 +1,15 @@
 package contract
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -32,6 +35,30 @@ func (d Difference) String() string {
 		return d.Field
 	}
 	return fmt.Sprintf("%s: want %s, got %s", d.Field, quoted(d.Want), quoted(d.Got))
+}
+
+// MarshalJSON writes field, want and got; a value is a text, null, or
+// {"base64": …} of bytes that are not UTF-8.
+func (d Difference) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(struct {
+		Field string `json:"field"`
+		Want  *value `json:"want"`
+		Got   *value `json:"got"`
+	}{d.Field, (*value)(d.Want), (*value)(d.Got)})
+	return b.Bytes(), err
+}
+
+// value is a text that JSON holds exactly.
+type value string
+
+func (v value) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(v)) {
+		return json.Marshal(string(v))
+	}
+	return json.Marshal(map[string][]byte{"base64": []byte(v)})
 }
 
 // Column is how a case declares volatile what differs: see Volatile. Empty when

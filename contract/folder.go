@@ -58,6 +58,15 @@ func LoadFolder(dir string) (*Folder, error) {
 	return f, nil
 }
 
+// Name is how reports name the folder: its last element.
+func (f *Folder) Name() string {
+	dir, err := filepath.Abs(f.Dir)
+	if err != nil {
+		dir = f.Dir
+	}
+	return filepath.Base(dir)
+}
+
 // Tables are those that the world and the recorded observations name, sorted,
 // each as database.table: what schema.sql must define. A table that a class only
 // reads, and finds empty, is named by a world with an empty list of its rows.

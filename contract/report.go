@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-	"unicode/utf8"
 )
 
 // Report is what came of the cases of a folder.
@@ -121,14 +120,8 @@ func (r Report) summary() string {
 }
 
 // JSON writes the report for a program: what was wanted, what Go did, and field
-// by field where the two differ. A value is a text, null, or {"base64": …} of
-// bytes that are not UTF-8.
+// by field where the two differ.
 func (r Report) JSON(w io.Writer) error {
-	type difference struct {
-		Field string `json:"field"`
-		Want  *value `json:"want"`
-		Got   *value `json:"got"`
-	}
 	type result struct {
 		Case        string       `json:"case"`
 		TaskClass   string       `json:"taskClass"`
@@ -136,11 +129,11 @@ func (r Report) JSON(w io.Writer) error {
 		Wanted      string       `json:"wanted"`
 		Seconds     float64      `json:"seconds"`
 		Error       string       `json:"error,omitempty"`
-		Differences []difference `json:"differences"`
+		Differences []Difference `json:"differences"`
 		Reasons     []Reason     `json:"reasons,omitempty"`
 		Printed     []string     `json:"printed,omitempty"`
 		Shrunk      string       `json:"shrunk,omitempty"` // YAML of a file of cases, for a folder without a world.yaml
-		ShrunkBy    []difference `json:"shrunkDifferences,omitempty"`
+		ShrunkBy    []Difference `json:"shrunkDifferences,omitempty"`
 	}
 	out := struct {
 		Name      string `json:"name"`
@@ -158,7 +151,7 @@ func (r Report) JSON(w io.Writer) error {
 	for _, from := range r.Results {
 		to := result{
 			Case: from.Case.Name, TaskClass: from.Case.TaskClass, Status: from.Status(), Wanted: from.wanted(),
-			Seconds: from.Duration.Seconds(), Differences: []difference{},
+			Seconds: from.Duration.Seconds(), Differences: []Difference{},
 			Printed: bounded(from.Printed),
 		}
 		for _, reason := range from.Reasons {
@@ -167,13 +160,9 @@ func (r Report) JSON(w io.Writer) error {
 		if from.Err != nil {
 			to.Error = from.Err.Error()
 		}
-		for _, d := range from.Differences {
-			to.Differences = append(to.Differences, difference{d.Field, (*value)(d.Want), (*value)(d.Got)})
-		}
+		to.Differences = append(to.Differences, from.Differences...)
 		if from.Shrunk != nil {
-			for _, d := range from.Shrunk.Differences {
-				to.ShrunkBy = append(to.ShrunkBy, difference{d.Field, (*value)(d.Want), (*value)(d.Got)})
-			}
+			to.ShrunkBy = from.Shrunk.Differences
 			content, err := EncodeCases([]Case{from.Shrunk.Case})
 			if err != nil {
 				return err
@@ -186,14 +175,4 @@ func (r Report) JSON(w io.Writer) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(out)
-}
-
-// value is a text that JSON holds exactly.
-type value string
-
-func (v value) MarshalJSON() ([]byte, error) {
-	if utf8.ValidString(string(v)) {
-		return json.Marshal(string(v))
-	}
-	return json.Marshal(map[string][]byte{"base64": []byte(v)})
 }

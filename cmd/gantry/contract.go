@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/phorge-gantry/gantry/contract"
@@ -127,7 +128,8 @@ func (g *ground) Close() (err error) {
 // the machine takes from it, it takes from nobody.
 var private = []string{"--innodb-flush-log-at-trx-commit=0"}
 
-func (g *ground) startServer() (*scratch.MariaDB, error) {
+func (a *app) startServer(g *ground) (*scratch.MariaDB, error) {
+	a.phasef("Starting a private MariaDB ...")
 	server, err := scratch.Start(scratch.Options{Args: private})
 	if err != nil {
 		return nil, coded{fmt.Errorf("start a private database server: %w", err), exitUnavailable}
@@ -159,11 +161,11 @@ func (a *app) startPhorge(ctx context.Context, from scratch.Checkouts, cases []c
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	server, err := g.startServer()
+	server, err := a.startServer(g)
 	if err != nil {
 		return nil, err
 	}
-	a.notef("Making a scratch copy of the Phorge with a database of its own; this takes a while.")
+	a.phasef("Making a scratch Phorge of %s, with a database of its own; it takes about a minute ...", from.Phorge)
 	phorge, err := scratch.Install(ctx, server, scratchNamespace, from)
 	if err != nil {
 		return nil, coded{err, exitUnavailable}
@@ -259,12 +261,23 @@ installation of MariaDB that lives as long as this command. Of the site itself
 only the code is read: its configuration is not copied, and its database is not
 connected to.`
 
-// watchCases has a person on a terminal see how far the cases are.
-func (a *app) watchCases(u *stage.Suite) {
+// watchCases says that the cases begin, and has a person on a terminal see how far
+// they are.
+func (a *app) watchCases(u *stage.Suite, doing string) {
 	progress, total := newProgress(a.err), len(u.Cases)
+	a.phasef("%s %s ...", doing, plural(total, "case", "cases"))
 	u.Tell = func(done int, c contract.Case) {
 		progress.tell(time.Now(), func() string { return fmt.Sprintf("%d of %d cases done; now %s", done, total, c.Name) })
 	}
+}
+
+// warnOfStale names goldens that nobody is held against.
+func (a *app) warnOfStale(folder *contract.Folder) error {
+	stale, err := folder.Stale()
+	if len(stale) > 0 {
+		a.warnf("these goldens belong to no case, remove them: %s", strings.Join(stale, ", "))
+	}
+	return err
 }
 
 // caseLogger is a log without what tasks of cases print: many of them fail on
@@ -277,11 +290,9 @@ func (a *app) caseLogger(c *config) zerolog.Logger {
 	return log
 }
 
-// notef tells a person on a terminal why nothing happens.
-func (a *app) notef(format string, args ...any) {
-	if terminal(a.err) {
-		fmt.Fprintf(a.err, format+"\n", args...)
-	}
+// phasef says what takes its time now, on a terminal and in the log of a CI alike.
+func (a *app) phasef(format string, args ...any) {
+	fmt.Fprintf(a.err, format+"\n", args...)
 }
 
 // report writes what came of the cases, as far as they were run, and answers the

@@ -64,7 +64,7 @@ func (a *app) live(ctx context.Context, u stage.Suite, manifest *host.Manifest, 
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
-	a.watchCases(&u)
+	a.watchCases(&u, "Comparing PHP and Go in")
 	report, err := g.stage.Live(ctx, u, g.php, side, shrink)
 	return errors.Join(a.report(report, err, junit), g.Close())
 }

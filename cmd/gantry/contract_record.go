@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/contract/scratch"
@@ -78,6 +77,9 @@ func forDeviations(c *config, cases []contract.Case) (*host.Manifest, error) {
 }
 
 func (a *app) record(ctx context.Context, u stage.Suite, manifest *host.Manifest, from scratch.Checkouts, update bool, log zerolog.Logger) error {
+	if err := a.warnOfStale(u.Folder); err != nil {
+		return err
+	}
 	g, err := a.startPhorge(ctx, from, u.Cases, log)
 	if err != nil {
 		return err
@@ -88,85 +90,101 @@ func (a *app) record(ctx context.Context, u stage.Suite, manifest *host.Manifest
 			return errors.Join(err, g.Close())
 		}
 	}
-	a.watchCases(&u)
+	a.watchCases(&u, "Recording")
 	goldens, err := g.stage.Record(ctx, u, g.php, side, update)
-	return errors.Join(err, g.Close(), a.printGoldens(goldens))
+	return errors.Join(err, g.Close(), a.printGoldens(u.Folder.Name(), goldens))
 }
 
-// goldenReport is what became of a record, as it is printed.
+// recordReport is what became of the records, as it is printed: the like of what
+// verify prints.
+type recordReport struct {
+	Name    string         `json:"name"`
+	OK      bool           `json:"ok"`
+	New     int            `json:"new"`
+	Same    int            `json:"same"`
+	Updated int            `json:"updated"`
+	Kept    int            `json:"kept"`
+	Failed  int            `json:"failed"`
+	Cases   []goldenReport `json:"cases"`
+}
+
+// goldenReport is one record. Want is what it says, and got what was observed now.
 type goldenReport struct {
-	Case        string           `json:"case"`
-	Side        string           `json:"side"`
-	Recorded    stage.Recorded   `json:"recorded,omitempty"`
-	Error       string           `json:"error,omitempty"`
-	Differences []recordedChange `json:"differences,omitempty"`
+	Case        string                `json:"case"`
+	TaskClass   string                `json:"taskClass"`
+	Side        string                `json:"side"`
+	Status      string                `json:"status"` // new, same, updated, kept or error
+	Error       string                `json:"error,omitempty"`
+	Differences []contract.Difference `json:"differences"`
 }
 
-type recordedChange struct {
-	Field    string  `json:"field"`
-	Recorded *string `json:"recorded"`
-	Now      *string `json:"now"`
+func reportOf(name string, goldens []stage.Golden) recordReport {
+	r := recordReport{Name: name, Cases: []goldenReport{}}
+	for _, g := range goldens {
+		one := goldenReport{
+			Case: g.Case.Name, TaskClass: g.Case.TaskClass, Side: g.Side, Status: string(g.Recorded),
+			Differences: append([]contract.Difference{}, g.Differences...),
+		}
+		switch {
+		case g.Err != nil:
+			one.Status, one.Error = contract.StatusError, g.Err.Error()
+			r.Failed++
+		case g.Recorded == stage.RecordedNew:
+			r.New++
+		case g.Recorded == stage.RecordedSame:
+			r.Same++
+		case g.Recorded == stage.RecordedOver:
+			r.Updated++
+		default:
+			r.Kept++
+		}
+		r.Cases = append(r.Cases, one)
+	}
+	r.OK = r.Failed+r.Kept == 0
+	return r
 }
 
 // printGoldens tells what became of the records, and answers an error when one
 // was not made.
-func (a *app) printGoldens(goldens []stage.Golden) error {
-	counts := map[stage.Recorded]int{}
-	failed := 0
-	for _, g := range goldens {
-		if g.Err != nil {
-			failed++
-		} else {
-			counts[g.Recorded]++
-		}
-		if err := a.printGolden(g); err != nil {
+func (a *app) printGoldens(name string, goldens []stage.Golden) error {
+	r := reportOf(name, goldens)
+	if a.print.json {
+		if err := a.print.document(r); err != nil {
 			return err
 		}
-	}
-	if !a.print.json {
-		a.print.linef("%d new, %d the same, %d updated, %d refused, %d failed",
-			counts[stage.RecordedNew], counts[stage.RecordedSame], counts[stage.RecordedOver], counts[stage.RecordedNot], failed)
+	} else {
+		a.printRecords(r)
 	}
 	switch {
-	case failed > 0:
-		return coded{fmt.Errorf("%s could not be recorded", plural(failed, "case", "cases")), exitFailed}
-	case counts[stage.RecordedNot] > 0:
-		return coded{fmt.Errorf("%s recorded already, with something else; look at what changed, and write it over with --update", plural(counts[stage.RecordedNot], "case is", "cases are")), exitFailed}
+	case r.Failed > 0:
+		return coded{fmt.Errorf("%s could not be recorded", plural(r.Failed, "case", "cases")), exitFailed}
+	case r.Kept > 0:
+		return coded{fmt.Errorf("%s recorded already, with something else; look at what changed, and write it over with --update", plural(r.Kept, "case is", "cases are")), exitFailed}
 	}
 	return nil
 }
 
-func (a *app) printGolden(g stage.Golden) error {
-	r := goldenReport{Case: g.Case.Name, Side: g.Side, Recorded: g.Recorded}
-	if g.Err != nil {
-		r.Error = g.Err.Error()
-	}
-	for _, d := range g.Differences {
-		r.Differences = append(r.Differences, recordedChange{d.Field, d.Want, d.Got})
-	}
-	if a.print.json {
-		return a.print.document(r)
-	}
-	switch {
-	case g.Err != nil:
-		a.print.linef("%s (%s): %s", r.Case, r.Side, plain(r.Error))
-	case g.Recorded != stage.RecordedSame:
-		a.print.linef("%s (%s): %s", r.Case, r.Side, r.Recorded)
-	}
-	for _, d := range r.Differences {
-		a.print.linef("  %s", plain(d.Field))
-		a.print.linef("    recorded: %s", shownValue(d.Recorded))
-		a.print.linef("    now:      %s", shownValue(d.Now))
-	}
-	return nil
+// becameOf says of a status what became of the record.
+var becameOf = map[string]string{
+	string(stage.RecordedNew):  "new",
+	string(stage.RecordedOver): "updated; it said something else",
+	string(stage.RecordedNot):  "kept, and now something else comes of it",
 }
 
-func shownValue(value *string) string {
-	switch {
-	case value == nil:
-		return "nothing"
-	case strings.Contains(*value, "\n"):
-		return fmt.Sprintf("%q", *value)
+func (a *app) printRecords(r recordReport) {
+	for _, g := range r.Cases {
+		switch {
+		case g.Error != "":
+			a.print.linef("%s (%s): %s", g.Case, g.Side, plain(g.Error))
+		case becameOf[g.Status] != "":
+			a.print.linef("%s (%s): %s", g.Case, g.Side, becameOf[g.Status])
+		}
+		for _, d := range g.Differences {
+			a.print.linef("  %s", plain(d.Field))
+			for _, line := range d.Lines("Recorded", "Now") {
+				a.print.linef("    %s", line)
+			}
+		}
 	}
-	return plain(*value)
+	a.print.linef("%s: %d new, %d the same, %d updated, %d kept, %d failed", r.Name, r.New, r.Same, r.Updated, r.Kept, r.Failed)
 }

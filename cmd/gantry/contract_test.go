@@ -128,7 +128,8 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 	junit := filepath.Join(t.TempDir(), "report.xml")
 
 	got := command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", manifest, "--junit", junit)
-	if got.code != exitOK || !strings.Contains(got.out, "2 cases, 2 equal") {
+	if got.code != exitOK || !strings.Contains(got.out, "2 cases, 2 equal") ||
+		!strings.Contains(got.err, "Starting a private MariaDB ...\nVerifying 2 cases ...\n") {
 		t.Errorf("on a server of its own: exit code %d, %s%s", got.code, got.out, got.err)
 	}
 	if report, err := os.ReadFile(junit); err != nil || !strings.Contains(string(report), `tests="2" failures="0"`) {
@@ -158,7 +159,7 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 	}
 	noHandler := writeFile(t, "plugins.yaml", "plugins: [{path: /bin/true, classes: {PhabricatorTestWorker: {}}}]\n", 0o600)
 	got = command(t, nil, "", "contract", "verify", "--cases", dir, "--plugins", noHandler, "--server", server.DSN(""))
-	if got.code != exitUsage || got.out != "" || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, "/bin/true ended at start") {
+	if got.code != exitUsage || got.out != "" || strings.Contains(got.err, "Verifying") || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, "/bin/true ended at start") {
 		t.Errorf("without a handler: exit code %d, %s%s", got.code, got.out, got.err)
 	}
 
@@ -223,5 +224,52 @@ func TestAnOptionThatPhorgeDoesNotHaveIsRefused(t *testing.T) {
 	}
 	if err := knownOptions([]string{"phabricator.slient", "phabricator.silent"}, cases); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRecordsAreToldAsVerifyTells: a nested part as lines, and in JSON one document
+// with the keys of verify.
+func TestRecordsAreToldAsVerifyTells(t *testing.T) {
+	request, now := "method: POST\nheaders: {}\n", "1"
+	of := contract.Case{Name: "sent", TaskClass: "AcmeWorker"}
+	goldens := []stage.Golden{
+		{Case: of, Side: "PHP", Recorded: stage.RecordedNot, Differences: []contract.Difference{
+			{Field: "requests[1]", Want: &request}, {Field: "outcome.wait", Want: &request, Got: &now},
+		}},
+		{Case: of, Side: "Go", Err: errors.New("gone")},
+	}
+	var out bytes.Buffer
+	a := &app{print: newPrinter(&out, false)}
+	if err := errors.Join(a.printGoldens("acme", goldens), a.print.flush()); exitCode(err) != exitFailed {
+		t.Errorf("the error is %v", err)
+	}
+	for _, want := range []string{
+		"sent (PHP): kept, and now something else comes of it\n", "    - Recorded:\n    -   method: POST\n    -   headers: {}\n    + Now:      nothing\n",
+		"sent (Go): gone\n", "acme: 0 new, 0 the same, 0 updated, 1 kept, 1 failed\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in %s", want, out.String())
+		}
+	}
+	out.Reset()
+	a.print.json = true
+	if err := errors.Join(a.printGoldens("acme", goldens), a.print.flush()); exitCode(err) != exitFailed {
+		t.Errorf("the error is %v", err)
+	}
+	var got struct {
+		Name         string
+		OK           bool
+		Kept, Failed int
+		Cases        []struct {
+			Case, TaskClass, Side, Status, Error string
+			Differences                          []struct {
+				Field     string
+				Want, Got *string
+			}
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.OK || got.Kept != 1 || got.Failed != 1 || len(got.Cases) != 2 ||
+		got.Cases[0].Status != "kept" || *got.Cases[0].Differences[0].Want != request || got.Cases[1].Status != "error" {
+		t.Errorf("%v: %s", err, out.String())
 	}
 }

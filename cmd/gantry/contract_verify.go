@@ -81,15 +81,13 @@ func (a *app) verify(ctx context.Context, u stage.Suite, manifest *host.Manifest
 	if err != nil {
 		return coded{err, exitUsage}
 	}
-	if stale, err := u.Folder.Stale(); err != nil {
+	if err := a.warnOfStale(u.Folder); err != nil {
 		return err
-	} else if len(stale) > 0 {
-		a.warnf("these goldens belong to no case: %s", strings.Join(stale, ", "))
 	}
 	g := &ground{}
 	defer func() { err = errors.Join(err, g.Close()) }()
 	if server == "" {
-		m, err := g.startServer()
+		m, err := a.startServer(g)
 		if err != nil {
 			return err
 		}
@@ -107,7 +105,7 @@ func (a *app) verify(ctx context.Context, u stage.Suite, manifest *host.Manifest
 	if err != nil {
 		return err
 	}
-	a.watchCases(&u)
+	a.watchCases(&u, "Verifying")
 	report, err := g.stage.Verify(ctx, u, side)
 	return a.report(report, err, junit)
 }

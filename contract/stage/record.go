@@ -19,7 +19,7 @@ const (
 	RecordedNew  Recorded = "new"     // there was none
 	RecordedSame Recorded = "same"    // it says so already
 	RecordedOver Recorded = "updated" // it said something else
-	RecordedNot  Recorded = "refused" // it says something else, and stays
+	RecordedNot  Recorded = "kept"    // it says something else, and stays
 )
 
 // Golden is a golden that was to be recorded.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"

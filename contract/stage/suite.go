@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -28,11 +27,7 @@ type Suite struct {
 // cases. They run in the order of contract.ByOptions. When it is interrupted, the results are of the cases
 // that ran until then.
 func (s *Stage) each(ctx context.Context, u Suite, do func(c contract.Case, r *contract.Result)) (contract.Report, error) {
-	dir, err := filepath.Abs(u.Folder.Dir)
-	if err != nil {
-		return contract.Report{}, err
-	}
-	report := contract.Report{Name: filepath.Base(dir), Results: make([]contract.Result, len(u.Cases))}
+	report := contract.Report{Name: u.Folder.Name(), Results: make([]contract.Result, len(u.Cases))}
 	order := make([]int, len(u.Cases))
 	for i := range order {
 		order[i] = i

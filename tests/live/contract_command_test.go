@@ -65,7 +65,7 @@ func TestTheContractCommandsAgree(t *testing.T) {
 	phorge := []string{"--cases", cases, "--phorge", from.Phorge, "--arcanist", from.Arcanist}
 
 	out, code := contractCommand(t, gantry, append([]string{"record"}, phorge...)...)
-	if code != 0 || !strings.Contains(out, "2 new, 0 the same, 0 updated, 0 refused, 0 failed") {
+	if code != 0 || !strings.Contains(out, "2 new, 0 the same, 0 updated, 0 kept, 0 failed") {
 		t.Fatalf("record: exit code %d\n%s", code, out)
 	}
 	out, code = contractCommand(t, gantry, "verify", "--cases", cases, "--plugins", manifest)
@@ -82,7 +82,7 @@ func TestTheContractCommandsAgree(t *testing.T) {
 		t.Fatalf("change what was recorded: %v\n%s", err, recorded)
 	}
 	out, code = contractCommand(t, gantry, append([]string{"record"}, phorge...)...)
-	if code != 1 || !strings.Contains(out, "sent (PHP): refused") || !strings.Contains(out, ".status.after\n    recorded: failed\n    now:      sent\n") {
+	if code != 1 || !strings.Contains(out, "sent (PHP): kept") || !strings.Contains(out, ".status.after\n    - Recorded: \"failed\"\n    + Now:      \"sent\"\n") {
 		t.Errorf("record over another record: exit code %d\n%s", code, out)
 	}
 	out, code = contractCommand(t, gantry, append([]string{"live", "--plugins", manifest}, phorge...)...)
