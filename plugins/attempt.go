@@ -58,6 +58,16 @@ func (a *attempt) during(ctx context.Context) (context.Context, context.CancelFu
 type openRows struct {
 	*sql.Rows
 	cancel context.CancelFunc
+	on     querier
+}
+
+// done gives up what rows that are closed still have. What broke them off may
+// have ended the transaction that they were read in.
+func (r openRows) done() {
+	if s, ok := r.on.(interface{ failed(error) }); ok {
+		s.failed(r.Err())
+	}
+	r.cancel()
 }
 
 func (r openRows) closed() bool {
@@ -82,7 +92,7 @@ func (a *attempt) free(inTransaction bool) error {
 func (a *attempt) busy(inTransaction bool) error {
 	a.rows = slices.DeleteFunc(a.rows, func(r openRows) bool {
 		if r.closed() {
-			r.cancel()
+			r.done()
 			return true
 		}
 		return false
@@ -103,14 +113,14 @@ func (a *attempt) busy(inTransaction bool) error {
 }
 
 // opened notes rows that a handler was given.
-func (a *attempt) opened(rows *sql.Rows, cancel context.CancelFunc) {
+func (a *attempt) opened(rows openRows) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
-		cancel()
+		rows.cancel()
 		return
 	}
-	a.rows = append(a.rows, openRows{rows, cancel})
+	a.rows = append(a.rows, rows)
 }
 
 // enter begins the one transaction that a task may have.
@@ -155,7 +165,7 @@ func (a *attempt) end() {
 func (a *attempt) closeRows() {
 	for _, r := range a.takeRows() {
 		r.Close()
-		r.cancel()
+		r.done()
 	}
 }
 

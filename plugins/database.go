@@ -3,7 +3,6 @@ package plugins
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -21,7 +20,10 @@ import (
 // it. The result of work that is done must be stored all the same: see Store.
 //
 // A statement names tables of this database only, and is one of SELECT, SHOW,
-// WITH, INSERT, UPDATE, DELETE and REPLACE.
+// WITH, INSERT, UPDATE, DELETE and REPLACE. It uses no variables, sequences,
+// locks or files of the server. In a shadow run it also calls no stored
+// function, and writes to no view, no table with a trigger and no table without
+// transactions.
 type DB interface {
 	// Exec runs a statement that writes. RowsAffected of the result counts
 	// what changed, as getAffectedRows of PHP does.
@@ -58,9 +60,6 @@ type database struct {
 
 func (d *database) Exec(ctx context.Context, query string, args ...any) (result sql.Result, err error) {
 	err = d.run(ctx, query, writing, func(on querier, s statement) error {
-		if err := d.attempt.shadow.mayWrite(ctx, d.application, s); err != nil {
-			return err
-		}
 		ctx, cancel := d.attempt.during(ctx)
 		defer cancel()
 		if result, err = on.ExecContext(ctx, query, args...); err != nil {
@@ -78,7 +77,7 @@ func (d *database) Query(ctx context.Context, query string, args ...any) (rows *
 			cancel()
 			return err
 		}
-		d.attempt.opened(rows, cancel)
+		d.attempt.opened(openRows{rows, cancel, on})
 		return nil
 	})
 	return rows, err
@@ -100,7 +99,7 @@ func (d *database) QueryRow(ctx context.Context, query string, args ...any) Row 
 		if err := rows.Scan(dest...); err != nil {
 			return d.named(err)
 		}
-		return rows.Close()
+		return d.named(rows.Close())
 	})
 }
 
@@ -121,6 +120,9 @@ func (d *database) run(ctx context.Context, query string, verbs []string, do fun
 	on, err := d.where(ctx)
 	if err == nil {
 		err = d.attempt.site.within(ctx, d.application, on, s)
+	}
+	if err == nil {
+		err = d.attempt.shadow.leavesNothing(ctx, d.application, s)
 	}
 	if err == nil {
 		err = do(on, s)
@@ -162,58 +164,4 @@ func (d *database) named(err error) error {
 		return nil
 	}
 	return fmt.Errorf("database of %s: %w", d.application, err)
-}
-
-// transaction is a *sql.Tx, or a savepoint in that of a shadow run.
-type transaction interface {
-	querier
-	Commit() error
-	Rollback() error
-}
-
-// Transact runs do in a transaction: it is committed when do answers nil, and
-// otherwise rolled back. Only tx may be used within it.
-func (t *Task) Transact(ctx context.Context, application string, do func(tx DB) error) error {
-	d := &database{attempt: t.reach(), application: application}
-	if err := d.attempt.enter(); err != nil {
-		return d.named(err)
-	}
-	defer d.attempt.leave()
-	ctx, cancel := d.attempt.during(ctx)
-	defer cancel()
-	tx, err := d.begin(ctx)
-	if err != nil {
-		return d.named(err)
-	}
-	d.tx = tx
-	done := false
-	defer func() {
-		if !done { // do panicked, or ended its goroutine
-			tx.Rollback()
-		}
-	}()
-	err = do(d)
-	done = true
-	d.attempt.closeRows()
-	if err == nil {
-		return d.named(tx.Commit())
-	}
-	if undone := tx.Rollback(); undone != nil && !errors.Is(undone, sql.ErrTxDone) {
-		err = errors.Join(err, d.named(undone))
-	}
-	return err
-}
-
-func (d *database) begin(ctx context.Context) (transaction, error) {
-	if err := d.declared(); err != nil {
-		return nil, err
-	}
-	if s := d.attempt.shadow; s != nil {
-		return s.savepoint(ctx, d.application)
-	}
-	pool, err := d.attempt.site.pool(d.application)
-	if err != nil {
-		return nil, err
-	}
-	return pool.BeginTx(ctx, nil)
 }

@@ -152,6 +152,31 @@ func TestWhoLosesALockLearnsIt(t *testing.T) {
 	})
 }
 
+func TestB46WhoLosesALockStoresWhatItDid(t *testing.T) {
+	s, db := site(t)
+	at(t, s, func(ctx context.Context, task *plugins.Task) error {
+		if _, err := task.Lock(ctx, "webhook(A)"); err != nil {
+			return err
+		}
+		execute(t, db, fmt.Sprintf("KILL %d", holder(t, db, s, "webhook(A)")))
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, plugins.ErrLockLost) {
+			t.Errorf("the cause of the end is %v", cause)
+		}
+		if err := task.DB("herald").QueryRow(ctx, "SELECT 1").Scan(new(int)); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call under the context that has ended: %v", err)
+		}
+		ctx = context.WithoutCancel(ctx)
+		return task.Transact(ctx, "herald", func(tx plugins.DB) error {
+			_, err := tx.Exec(ctx, "UPDATE hook SET name = 'sent' WHERE id = 1")
+			return err
+		})
+	})
+	if got := names(t, db, s); got != "sent,two,three" {
+		t.Errorf("the table holds %s", got)
+	}
+}
+
 func TestACancelledTaskTakesNoOtherTasksLock(t *testing.T) {
 	s, db := site(t)
 	at(t, s, func(ctx context.Context, task *plugins.Task) error {

@@ -25,6 +25,13 @@ const (
 // that Phorge runs on have let a connection hold many since MySQL 5.7 and
 // MariaDB 10.0.2. Who loses a race for one leaves nothing behind.
 //
+// When the connection dies, all of them are lost at once. More connections
+// would bound that for a KILL of one, which is rare; the restart of a server,
+// which is not, takes them all however many there are. Nor are the locks taken
+// anew behind the back of their tasks: somebody else may have had one between.
+// So every holder is told, and finishes what is under way (see Task.Lock),
+// which makes the loss cost a task an attempt at most, and repeat nothing.
+//
 // No statement on that connection is under the context of a task, because the
 // driver ends one by cutting the connection, and with it the locks of all.
 type locks struct {

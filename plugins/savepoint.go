@@ -21,26 +21,48 @@ func (s *shadow) savepoint(ctx context.Context, application string) (transaction
 	if err != nil {
 		return nil, err
 	}
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	if err := d.goesOn(); err != nil {
+		return nil, err
+	}
 	d.points++
-	p := &savepoint{shadowed: d, ctx: ctx, run: s, name: fmt.Sprintf("gantry%d", d.points), writes: len(s.effects.Writes)}
-	_, err = d.ExecContext(ctx, "SAVEPOINT "+p.name)
-	return p, err
+	p := &savepoint{shadowed: d, ctx: ctx, run: s, name: fmt.Sprintf("gantry%d", d.points), writes: s.writes(application)}
+	if err := d.session.run("SAVEPOINT "+p.name, mark); err != nil {
+		return nil, err
+	}
+	d.whole = true
+	return p, nil
 }
 
 func (p *savepoint) Commit() error {
 	if err := p.ctx.Err(); err != nil {
 		return errors.Join(err, p.Rollback())
 	}
-	defer p.run.alone()()
-	_, err := p.Exec("RELEASE SAVEPOINT " + p.name)
-	return err
+	return p.leave("RELEASE SAVEPOINT ")
 }
 
 func (p *savepoint) Rollback() error {
+	err := p.leave("ROLLBACK TO SAVEPOINT ")
+	p.run.keep(p.application, p.writes)
+	return err
+}
+
+// leave ends the transaction within that of the run, which goes on.
+func (p *savepoint) leave(how string) error {
 	defer p.run.alone()()
-	p.run.mu.Lock()
-	p.run.effects.Writes = p.run.effects.Writes[:p.writes]
-	p.run.mu.Unlock()
-	_, err := p.Exec("ROLLBACK TO SAVEPOINT " + p.name)
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	err := p.goesOn()
+	if err == nil {
+		err = p.whether(p.session.run(how+p.name), errUnseen)
+	}
+	p.whole, p.ended = false, nil
+	if again := p.session.run(mark); err == nil {
+		err = again
+	}
+	if err != nil {
+		p.run.keep(p.application, p.writes)
+	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -24,10 +24,11 @@ type shadow struct {
 
 // shadowed is a database within a shadow run.
 type shadowed struct {
-	*sql.Tx
-	db     *sql.DB
-	fixed  map[string]bool // tables that cannot be rolled back; nil: not asked for yet
-	points int             // savepoints that were made
+	*session
+	application string
+	db          *sql.DB
+	fixed       map[string]string // by name, why a shadow run must leave it alone; nil: not asked for yet
+	points      int               // savepoints that were made
 }
 
 // Shadow runs a task as ExecuteAt does, and leaves no trace: requests through
@@ -37,7 +38,8 @@ type shadowed struct {
 // handler does past its Task, it does.
 //
 // Ids that a table gave to rows stay used up, and the rows that were written
-// are locked until the run ends.
+// are locked until the run ends. A run that loses a deadlock loses all that it
+// wrote to that database; what it does after that is noted, and undone too.
 func (h Handler) Shadow(ctx context.Context, site *Site, task tasks.Task) (tasks.Outcome, Effects) {
 	leave, err := site.enterShadow(ctx)
 	if err != nil {
@@ -47,9 +49,7 @@ func (h Handler) Shadow(ctx context.Context, site *Site, task tasks.Task) (tasks
 	s := &shadow{site: site, databases: map[string]*shadowed{}}
 	defer s.end()
 	outcome := h.execute(ctx, &attempt{site: site, handler: h, shadow: s}, task, nil)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return outcome, s.effects
+	return outcome, s.end()
 }
 
 // enterShadow waits until few enough shadow runs are under way.
@@ -71,18 +71,27 @@ func (s *Site) enterShadow(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// end undoes everything. A connection is closed and not kept, so that whatever
-// state it is in, nothing of it remains.
-func (s *shadow) end() {
+// end undoes everything, and answers what the run would have done. A
+// connection is closed and not kept, so that whatever state it is in, nothing
+// of it remains.
+func (s *shadow) end() Effects {
 	s.calls.Lock()
 	defer s.calls.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, d := range s.databases {
-		d.Rollback()
-		d.db.Close()
-	}
+	databases := s.databases
 	s.databases = nil
+	s.mu.Unlock()
+	for _, d := range databases {
+		d.turn.Lock()
+		d.goesOn() // or a write is noted that the server has undone
+		d.session.run("ROLLBACK")
+		d.discard()
+		d.db.Close()
+		d.turn.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.effects
 }
 
 // alone waits until no other call of the run is under way.
@@ -109,59 +118,17 @@ func (s *shadow) database(application string) (*shadowed, error) {
 		return nil, err
 	}
 	db := sql.OpenDB(connector)
-	// Not under the context of a call: its end would end the transaction.
-	tx, err := db.BeginTx(context.Background(), nil)
-	if err == nil {
-		// What the shadow run wants to write may be what the real one writes now.
-		_, err = tx.Exec("SET SESSION innodb_lock_wait_timeout = 5")
-	}
+	// What the shadow run wants to write may be what the real one writes now.
+	// Not under the context of a call: the session outlives it.
+	session, err := openSession(context.Background(), db, ", innodb_lock_wait_timeout = 5")
 	if err != nil {
 		db.Close()
 		return nil, err
 	}
-	d := &shadowed{Tx: tx, db: db}
+	session.lost = func() { s.keep(application, 0) }
+	d := &shadowed{session: session, application: application, db: db}
 	s.databases[application] = d
 	return d, nil
-}
-
-// mayWrite refuses what a rollback would not undo.
-func (s *shadow) mayWrite(ctx context.Context, application string, statement statement) error {
-	if s == nil {
-		return nil
-	}
-	d, err := s.database(application)
-	if err != nil {
-		return err
-	}
-	if d.fixed == nil {
-		if d.fixed, err = fixedTables(ctx, d); err != nil {
-			return err
-		}
-	}
-	for _, name := range statement.names {
-		if d.fixed[name] {
-			return fmt.Errorf("the table %s has no transactions, so that a shadow run cannot undo what it writes there", name)
-		}
-	}
-	return nil
-}
-
-func fixedTables(ctx context.Context, on querier) (map[string]bool, error) {
-	rows, err := on.QueryContext(ctx, `SELECT TABLE_NAME FROM information_schema.TABLES
-WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE = 'BASE TABLE' AND COALESCE(ENGINE, '') <> 'InnoDB'`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	tables := map[string]bool{}
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		tables[strings.ToLower(name)] = true
-	}
-	return tables, rows.Err()
 }
 
 // wrote notes a write.
@@ -181,6 +148,30 @@ func (s *shadow) wrote(application, query string, args []any, result sql.Result)
 	defer s.mu.Unlock()
 	s.effects.Writes = append(s.effects.Writes, w)
 	return nil
+}
+
+// writes answers how many writes to a database are noted.
+func (s *shadow) writes(application string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.effects.Writes {
+		if w.Database == application {
+			n++
+		}
+	}
+	return n
+}
+
+// keep drops the writes to a database but the first n: they were undone.
+func (s *shadow) keep(application string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.effects.Writes = slices.DeleteFunc(s.effects.Writes, func(w Written) bool {
+		if w.Database == application {
+			n--
+		}
+		return w.Database == application && n < 0
+	})
 }
 
 // text answers an argument as a person reads it.

@@ -231,6 +231,45 @@ func TestAShadowRunRefusesWhatItCannotUndo(t *testing.T) {
 	})
 }
 
+func TestAShadowRunRefusesWhatReachesFurtherThanItSays(t *testing.T) {
+	s, db := site(t)
+	herald := s.Namespace + "_herald."
+	for _, query := range []string{
+		"CREATE SEQUENCE " + herald + "numbers",
+		"CREATE VIEW " + herald + "words_seen AS SELECT * FROM " + herald + "words",
+		"CREATE TABLE " + herald + "watched (id INT) ENGINE=InnoDB",
+		"CREATE TRIGGER " + herald + "watch AFTER INSERT ON " + herald + "watched FOR EACH ROW INSERT INTO " + herald + "words VALUES ('trigger')",
+		"CREATE FUNCTION " + herald + "sneak() RETURNS INT MODIFIES SQL DATA BEGIN INSERT INTO " + herald + "words VALUES ('function'); RETURN 1; END",
+	} {
+		execute(t, db, query)
+	}
+	handler(func(ctx context.Context, task *plugins.Task) error {
+		on := task.DB("herald")
+		for query, want := range map[string]string{
+			"INSERT INTO numbers VALUES (1, 1, 1, 1, 1, 1, 0, 0)": "numbers is a sequence",
+			"INSERT INTO Words_Seen VALUES ('view')":              "words_seen is a view",
+			"INSERT INTO watched VALUES (1)":                      "watched has a trigger",
+			"UPDATE hook SET name = 'x' WHERE sneak() = 1":        "sneak is a stored function",
+		} {
+			_, err := on.Exec(ctx, query)
+			wants(t, query, err, want)
+		}
+		for _, query := range []string{"SELECT Sneak()", "SELECT `sneak` ()"} {
+			wants(t, query, on.QueryRow(ctx, query).Scan(new(int)), "sneak is a stored function")
+		}
+		for _, query := range []string{"SELECT COUNT(*) FROM words_seen", "SELECT COUNT(*) FROM watched"} {
+			if err := on.QueryRow(ctx, query).Scan(new(int)); err != nil {
+				t.Errorf("%s: %v", query, err)
+			}
+		}
+		return nil
+	}).Shadow(t.Context(), s, tasks.Task{ID: 1})
+	var n int
+	if err := db.QueryRow("SELECT COUNT(*) FROM " + herald + "words").Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d words were written, %v", n, err)
+	}
+}
+
 func TestAShadowRunLooksAtALockAndTakesNone(t *testing.T) {
 	s, db := site(t)
 	release := elsewhere(t, db, s, "webhook(A)")

@@ -12,7 +12,10 @@ type statement struct {
 	verb       string   // its first word, in capitals
 	names      []string // its words and names, in small letters
 	qualifiers []string // those of them with a dot behind
+	calls      []string // those of them with a parenthesis behind, with it
 }
+
+func (s statement) writes() bool { return slices.Contains(writing, s.verb) }
 
 // What a handler may run. Everything else would commit what is open (DDL, LOCK
 // TABLES, SET autocommit), which a shadow run could not undo, or leave the
@@ -21,6 +24,29 @@ var (
 	reading = []string{"SELECT", "SHOW", "WITH"}
 	writing = []string{"INSERT", "UPDATE", "DELETE", "REPLACE"}
 )
+
+// What a handler may not use within them, and why. A connection is shared with
+// the tasks that come after, and keeps variables and locks for them: the
+// driver does not reset it.
+const (
+	noLocks     = "its connection is shared with other tasks; use Task.Lock"
+	noSequences = "a sequence is not rolled back, and its connection is shared with other tasks; use AUTO_INCREMENT"
+	noFiles     = "it is for a file of the server"
+	noVariables = "its connection is shared with other tasks; use variables of Go and pass arguments"
+)
+
+var functions = map[string]string{
+	"GET_LOCK": noLocks, "RELEASE_LOCK": noLocks, "RELEASE_ALL_LOCKS": noLocks,
+	"NEXTVAL": noSequences, "SETVAL": noSequences, "LASTVAL": noSequences,
+	"LOAD_FILE": noFiles,
+}
+
+// words stand in a statement without quotes and mean that.
+var words = map[string]string{
+	"OUTFILE": noFiles, "DUMPFILE": noFiles,
+	"NEXT VALUE FOR": noSequences, "PREVIOUS VALUE FOR": noSequences,
+	"@": noVariables,
+}
 
 // permit reads a statement and answers why a handler may not run it.
 func permit(query string, verbs []string) (statement, error) {
@@ -50,15 +76,19 @@ func forbidden(verb string, tokens []token) error {
 		if i+1 < len(tokens) {
 			next = tokens[i+1].text
 		}
+		phrase := word
+		if (word == "NEXT" || word == "PREVIOUS") && i+2 < len(tokens) {
+			phrase += strings.ToUpper(" " + next + " " + tokens[i+2].text)
+		}
 		switch {
 		case t.text == "(":
 			depth++
 		case t.text == ")":
 			depth--
-		case next == "(" && slices.Contains([]string{"GET_LOCK", "RELEASE_LOCK", "RELEASE_ALL_LOCKS"}, word):
-			return fmt.Errorf("a handler may not call %s: its connection is shared with other tasks; use Task.Lock", word)
-		case !t.quoted && (word == "OUTFILE" || word == "DUMPFILE"):
-			return errors.New("a handler may not write a file of the server")
+		case next == "(" && functions[word] != "":
+			return fmt.Errorf("a handler may not call %s: %s", word, functions[word])
+		case !t.quoted && words[phrase] != "":
+			return fmt.Errorf("a handler may not use %s: %s", phrase, words[phrase])
 		case verb == "WITH" && depth == 0 && !t.quoted && next != "(" && slices.Contains(writing, word) &&
 			!strings.EqualFold(tokens[i-1].text, "FOR"):
 			return fmt.Errorf("a handler may not run WITH and %s; write the %s without WITH", word, word)
@@ -78,8 +108,14 @@ func read(tokens []token) statement {
 		}
 		name := strings.ToLower(t.text)
 		s.names = append(s.names, name)
-		if i+1 < len(tokens) && tokens[i+1].text == "." && !tokens[i+1].quoted {
+		if i+1 == len(tokens) || tokens[i+1].quoted {
+			continue
+		}
+		switch tokens[i+1].text {
+		case ".":
 			s.qualifiers = append(s.qualifiers, name)
+		case "(":
+			s.calls = append(s.calls, name+"(")
 		}
 	}
 	return s

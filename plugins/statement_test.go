@@ -17,6 +17,8 @@ func TestWhatAHandlerMayRun(t *testing.T) {
 		`SELECT 'it''s', "a\"b", 'INTO OUTFILE'`,
 		"SELECT get_lock FROM t",
 		"SELECT 1--1",
+		"SELECT `@`, '@a', next, value FROM `b@c` -- @d",
+		"SELECT last_insert_id()",
 	} {
 		if _, err := permit(query, reading); err != nil {
 			t.Errorf("%s: %v", query, err)
@@ -56,6 +58,16 @@ func TestWhatAHandlerMayNotRun(t *testing.T) {
 		"SELECT `RELEASE_ALL_LOCKS`()":           "Task.Lock",
 		"SELECT 1 INTO OUTFILE '/tmp/x'":         "a file of the server",
 		"SELECT 1 INTO dumpfile '/tmp/x'":        "a file of the server",
+		"SELECT @a":                              "variables of Go",
+		"SELECT 1 FROM t WHERE (@`a` := 1)":      "variables of Go",
+		"SELECT 1 INTO @'a'":                     "variables of Go",
+		"SELECT @@sql_mode":                      "variables of Go",
+		"SELECT NEXT VALUE FOR s":                "AUTO_INCREMENT",
+		"SELECT previous/**/value\nfor s":        "AUTO_INCREMENT",
+		"SELECT nextval(s)":                      "AUTO_INCREMENT",
+		"SELECT SETVAL (s, 1)":                   "AUTO_INCREMENT",
+		"SELECT `LASTVAL`(s)":                    "AUTO_INCREMENT",
+		"SELECT LOAD_FILE('/etc/hostname')":      "a file of the server",
 		"/*! DROP TABLE t */":                    "/*!",
 		"SELECT 1 /*M! INTO @a */":               "/*!",
 		"WITH x AS (SELECT 1) DELETE FROM t":     "without WITH",
@@ -77,8 +89,15 @@ func TestTheNamesInAStatement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reads, err := permit("SELECT F(1), ns_herald.`g` (2), 'h(' FROM t", reading)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := strings.Join(s.qualifiers, " "); got != "other db a 1 ns_herald hook" {
 		t.Errorf("names in front of a dot: %s", got)
+	}
+	if got := strings.Join(reads.calls, " "); got != "f( g(" {
+		t.Errorf("calls: %s", got)
 	}
 	if got := strings.Join(s.names, " "); !strings.Contains(got, "user") || strings.Contains(got, "such") {
 		t.Errorf("names: %s", got)
