@@ -66,22 +66,30 @@ func (b *both) run(c contract.Case, side contractstage.Side) contract.Observatio
 func (b *both) compare(cases []contract.Case) {
 	b.Helper()
 	for _, c := range cases {
-		if found := b.differences(c); len(found) > 0 {
-			smaller := contract.Shrink(c, func(c contract.Case) bool { return len(b.differences(c)) > 0 })
+		if found := b.differences(c); len(found.Differences) > 0 {
+			small := found
+			smaller := contract.Shrink(c, func(c contract.Case) bool {
+				now := b.differences(c)
+				if found.Kin(now) {
+					small = now
+					return true
+				}
+				return false
+			})
 			text, err := contract.EncodeCases([]contract.Case{smaller})
-			b.Fatalf("PHP and Go differ: %+v %v\n%s", b.differences(smaller), err, text)
+			b.Fatalf("PHP and Go differ: %v %v\n%s", small.Differences, err, text)
 		}
 	}
 	b.Logf("%d cases came to %v, %d of them by a call", len(cases), b.kinds, b.called)
 }
 
-func (b *both) differences(c contract.Case) []contract.Difference {
+func (b *both) differences(c contract.Case) contract.Pair {
 	b.Helper()
 	want, got := b.run(c, b.php), b.run(c, b.own)
 	b.kinds[got.Outcome.Kind]++
 	b.called += min(len(got.Requests), 1)
 	c.Declines = got.Outcome.Kind == tasks.Declined // that it leaves no trace is what is left to compare
-	return contract.Compare(c, want, got)
+	return contract.Pair{Want: want, Got: got, Differences: contract.Compare(c, want, got)}
 }
 
 // drawn answers random cases, those with the same options together: PHP is
