@@ -95,7 +95,7 @@ func (r rows) Place(id int64, place tasks.Place) error {
 }
 
 func (r rows) Age(seconds int64) error {
-	_, err := r.db.Exec("UPDATE task SET leaseExpires = max(leaseExpires - ?, 0)", seconds)
+	_, err := r.db.Exec("UPDATE task SET leaseExpires = max(leaseExpires - ?, 0) WHERE leaseExpires > 0", seconds)
 	return err
 }
 
