@@ -92,7 +92,7 @@ func (c *call) forward() {
 	defer cancel(nil)
 	limit := c.config.Answer
 	if c.r.ContentLength != 0 {
-		limit = c.config.Stall
+		limit = c.config.Connect + c.config.Stall // until the first byte is asked for
 	}
 	c.watch = newWatch(limit, func() { cancel(errLate) })
 	defer c.watch.answer(0)

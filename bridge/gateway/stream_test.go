@@ -381,7 +381,8 @@ func TestACallerThatIsTooSlowHoldsNothing(t *testing.T) {
 			t.Error("the whole answer went nowhere")
 		}
 		harness.Eventually(t, "the line of the call", func() bool {
-			return strings.Contains(g.logged.String(), "did not read on in time")
+			// On a machine that is busy enough the Phorge is slower still.
+			return strings.Contains(g.logged.String(), "did not read on in time") || strings.Contains(g.logged.String(), errLate.Error())
 		})
 	})
 	t.Run("in sending what is refused", func(t *testing.T) {
