@@ -86,7 +86,7 @@ func (s *Stage) Verify(ctx context.Context, u Suite, side Shadower) (contract.Re
 type finding struct {
 	contract.Pair
 	shadow  contract.Outcome
-	printed []string // by the handler
+	printed func() []string // by the handler; nil: nobody looked
 }
 
 // tell puts into a result what a person wants to know of it.
@@ -95,7 +95,9 @@ func (f finding) tell(r *contract.Result) {
 	if r.Status() == contract.StatusEqual {
 		return
 	}
-	r.Printed = f.printed
+	if f.printed != nil {
+		r.Printed = f.printed()
+	}
 	say := func(who, text string) {
 		if text != "" {
 			r.Reasons = append(r.Reasons, contract.Reason{Who: who, Text: text})
@@ -117,24 +119,20 @@ func (f finding) tell(r *contract.Result) {
 func (s *Stage) observeGo(ctx context.Context, c contract.Case, side Shadower, want contract.Observation) (f finding, err error) {
 	f.Want = want
 	printed := takePrinted(side)
+	f.printed = func() []string { return printed(true) }
 	shadow, err := s.Shadow(ctx, c, side)
 	if err != nil {
-		f.printed = printed(true)
 		return f, err
 	}
 	f.shadow = shadow.outcome
 	inShadow := printed(false)
 	if f.Got, err = s.Run(ctx, c, side); err != nil {
-		f.printed = printed(true)
 		return f, err
 	}
 	f.Differences = contract.Compare(c, want, f.Got)
 	if wrong := shadow.Against(c, f.Got); len(wrong) > 0 {
 		f.Differences = append(f.Differences, wrong...)
-		f.printed = inShadow
-	}
-	if len(f.Differences) > 0 {
-		f.printed = append(f.printed, printed(true)...)
+		f.printed = func() []string { return append(inShadow, printed(true)...) }
 	}
 	return f, nil
 }
