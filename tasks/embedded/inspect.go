@@ -84,6 +84,9 @@ func (s *Store) List(ctx context.Context, f tasks.Filter) (tasks.Page, error) {
 			page.Next = found[f.Limit-1].ID
 		}
 		page.Tasks = found
+		if f.WithoutData {
+			return nil
+		}
 		return c.fillData(found)
 	})
 	if err != nil {

@@ -118,6 +118,18 @@ func TestYoungTasksDoNotHideOlderOnesOfLessPriority(t *testing.T) {
 	}
 }
 
+func TestAListingWithoutDataLeavesItOut(t *testing.T) {
+	c, _ := clocked(t)
+	s := open(t, c)
+	enqueue(t, s)
+	for _, without := range []bool{false, true} {
+		page, err := s.List(t.Context(), tasks.Filter{State: tasks.Active, Limit: 1, WithoutData: without})
+		if err != nil || len(page.Tasks) != 1 || (page.Tasks[0].Data == nil) != without {
+			t.Errorf("without data %t: %+v (%v)", without, page, err)
+		}
+	}
+}
+
 func TestFencesOfARestoredCopyAreNotRepeated(t *testing.T) {
 	c, set := clocked(t)
 	s := open(t, c)
