@@ -99,8 +99,8 @@ func (c *chain) follow(ctx context.Context) (Status, error) {
 		}
 		response.Body.Close()
 		status := Status{HTTP, response.StatusCode}
-		location := strings.Trim(response.Header.Get("Location"), " \t")
-		if status.Code < 300 || status.Code > 399 || location == "" {
+		location := response.Header.Get("Location")
+		if !isRedirect(status.Code, response.Header) {
 			return status, nil
 		}
 		if hop == maxRedirects {

@@ -101,6 +101,45 @@ func TestRedirectsKeepTheMethodAndSomeTheBody(t *testing.T) {
 	}
 }
 
+// What is wanted is what HTTPSFuture made of these bytes.
+func TestTheBodyOfARedirectDoesNotMatter(t *testing.T) {
+	const to = "HTTP/1.1 302 X\r\nLocation: /ok\r\n"
+	for _, c := range []struct {
+		name, response string
+		ends           bool // the connection, with the response
+		want           Status
+	}{
+		{"gzip that is none", to + "Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", false, Status{HTTP, 200}},
+		{"gzip that is empty", to + "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", false, Status{HTTP, 200}},
+		{"half a body", to + "Content-Length: 10\r\n\r\nabc", true, Status{HTTP, 200}},
+		{"a body that does not end, under close", to + "Connection: close\r\nContent-Length: 10\r\n\r\nabc", false, Status{HTTP, 200}},
+		{"a body that does not end, of HTTP/1.0", strings.Replace(to, "1.1", "1.0", 1) + "Content-Length: 10\r\n\r\nabc", false, Status{HTTP, 200}},
+		{"a body of no length that does not end", to + "\r\nabc", false, Status{HTTP, 200}},
+		{"chunks that do not end, under close", to + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", false, Status{HTTP, 200}},
+		{"nothing, under close", to + "Connection: close\r\nContent-Length: 0\r\n\r\n", false, Status{HTTP, 200}},
+		{"an unknown encoding", to + "Transfer-Encoding: foo\r\n\r\nabc", true, Status{HTTP, 200}},
+		{"two places, the first of which is empty", "HTTP/1.1 302 X\r\nLocation:\r\nLocation: /ok\r\nContent-Length: 0\r\n\r\n", false, Status{HTTP, 200}},
+		{"half a body, and no way on", "HTTP/1.1 302 X\r\nLocation: ftp://x/\r\nContent-Length: 10\r\n\r\nabc", true, Status{CURL, 1}},
+		{"half a chunk", to + "Transfer-Encoding: chunked\r\n\r\n5\r\nab", true, Status{CURL, 18}},
+		{"a chunk that is none", to + "Transfer-Encoding: chunked\r\n\r\nzz\r\nab", true, Status{CURL, 56}},
+		{"half a body, and no place", "HTTP/1.1 302 X\r\nLocation: \r\nContent-Length: 10\r\n\r\nabc", true, Status{CURL, 18}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t, func(request string, conn *net.TCPConn) bool {
+				if strings.HasPrefix(request, "POST /ok ") {
+					io.WriteString(conn, ok)
+					return true
+				}
+				io.WriteString(conn, c.response)
+				return !c.ends
+			})
+			if got := post(t, Request{URL: s.url("/")}); got != c.want {
+				t.Errorf("%v after %q, HTTPSFuture says %v", got, s.lines(), c.want)
+			}
+		})
+	}
+}
+
 func TestAChainOfRedirectsEndsAfterTwenty(t *testing.T) {
 	s := serve(t, func(_ string, conn *net.TCPConn) bool {
 		io.WriteString(conn, "HTTP/1.1 302 X\r\nLocation: /\r\nContent-Length: 0\r\n\r\n")

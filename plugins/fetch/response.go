@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httputil"
+
 	"regexp"
 	"strconv"
 	"strings"
@@ -21,7 +21,7 @@ const (
 )
 
 // statusLine is what libcurl takes for the first line of a response.
-var statusLine = regexp.MustCompile(`^HTTP/(1\.[01]|[23]) ([1-9]\d\d)(?:\D|$)`)
+var statusLine = regexp.MustCompile(`^HTTP/(1\.[01]|2(?:\.0)?) ([1-9]\d\d)(?:\D|$)`)
 
 // headers are the first lines of a response: a status, and fields in their
 // order.
@@ -47,13 +47,22 @@ func readResponse(r *bufio.Reader) (response *http.Response, keep bool, err erro
 			counts = h
 		}
 		if h.code >= 200 || h.code == http.StatusSwitchingProtocols {
-			keep, err = readBody(r, h, counts.get("Content-Encoding") == "gzip")
-			if err != nil {
-				return nil, false, err
+			if h.code == http.StatusSwitchingProtocols {
+				if _, err := r.Peek(1); err != nil {
+					return nil, false, &curlError{codeNothing, err}
+				}
 			}
 			location := http.Header{}
-			if value := strings.TrimSpace(h.get("Location")); value != "" {
+			if value := h.location(); value != "" {
 				location.Set("Location", value)
+			}
+			if isRedirect(counts.code, location) {
+				keep, err = skipBody(r, h)
+			} else {
+				keep, err = readBody(r, h, counts.get("Content-Encoding") == "gzip")
+			}
+			if err != nil {
+				return nil, false, err
 			}
 			return &http.Response{StatusCode: counts.code, Header: location, Body: http.NoBody}, keep, nil
 		}
@@ -84,7 +93,7 @@ func readHeaders(r *bufio.Reader) (headers, error) {
 		switch {
 		case strings.IndexByte(line, 0) >= 0:
 			return h, &curlError{codeServer, errors.New("a header holds a null byte")}
-		case line[0] == ' ' || line[0] == '\t':
+		case len(h.names) > 0 && (line[0] == ' ' || line[0] == '\t'):
 			continue // the rest of a folded header; none that matters is folded
 		case !ok:
 			return h, &curlError{codeServer, errors.New("a header has no colon")}
@@ -113,8 +122,10 @@ func readLine(r *bufio.Reader, received *int) (string, error) {
 			return "", &curlError{codeNothing, &silentError{err}}
 		case *received == 0:
 			return "", &curlError{codeReceive, &silentError{err}}
-		case isEnd(err) && looksLikeHTTP(line, *received):
+		case isEnd(err) && *received > len(line):
 			return "", &parseError{"the response ends within its headers"}
+		case isEnd(err) && looksLikeHTTP(line):
+			return "", &curlError{codeNothing, errors.New("the response ends within its first line")}
 		case isEnd(err):
 			return "", &curlError{codeProtocol, errors.New("the response is no HTTP")}
 		}
@@ -128,10 +139,10 @@ func isEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// looksLikeHTTP reports whether the start of a response, of which line is the
-// last, can be one.
-func looksLikeHTTP(line []byte, received int) bool {
-	return received > len(line) || bytes.HasPrefix(line, []byte("HTTP/"))
+// looksLikeHTTP reports whether a response that begins so can be one.
+func looksLikeHTTP(line []byte) bool {
+	const start = "HTTP/"
+	return bytes.HasPrefix(line, []byte(start)) || strings.HasPrefix(start, string(line))
 }
 
 // get answers the first value of a field.
@@ -142,6 +153,48 @@ func (h headers) get(name string) string {
 		}
 	}
 	return ""
+}
+
+// location answers the first Location that is not empty.
+func (h headers) location() string {
+	for i, name := range h.names {
+		if value := strings.TrimSpace(h.values[i]); value != "" && strings.EqualFold(name, "Location") {
+			return value
+		}
+	}
+	return ""
+}
+
+// isRedirect reports whether a response is one that leads on.
+func isRedirect(code int, header http.Header) bool {
+	return code >= 300 && code <= 399 && header.Get("Location") != ""
+}
+
+// skipBody passes over the body of a redirect. It does not matter what is in it,
+// nor whether it is complete. When the connection ends with it, libcurl goes on
+// as soon as it begins, and otherwise reads on, to use the connection again.
+func skipBody(r *bufio.Reader, h headers) (keep bool, err error) {
+	body, keep, err := bodyOf(r, h)
+	if err != nil {
+		return false, err
+	}
+	if c, ok := body.(*counted); h.hasNoBody() || ok && c.left == 0 {
+		return keep, nil
+	}
+	if !keep {
+		if _, err := r.Peek(1); err != nil && !isEnd(err) {
+			return false, &curlError{codeReceive, err}
+		}
+		return false, nil
+	}
+	fault := &faultReader{r: body}
+	if _, err := io.Copy(io.Discard, fault); err == nil {
+		return true, nil
+	}
+	if _, ok := body.(*counted); ok && isEnd(fault.fault) {
+		return false, nil
+	}
+	return false, fault.curl()
 }
 
 // readBody reads a body to its end. Phorge decodes it when it says that it is
@@ -192,89 +245,12 @@ func (f *faultReader) Read(p []byte) (int, error) {
 }
 
 func (f *faultReader) curl() error {
+	var curl *curlError
+	if errors.As(f.fault, &curl) {
+		return curl
+	}
 	if errors.Is(f.fault, io.ErrUnexpectedEOF) {
 		return &curlError{codePartial, f.fault}
 	}
 	return &curlError{codeReceive, f.fault}
-}
-
-// bodyOf answers the body that belongs to headers, which ends by io.EOF, and by
-// io.ErrUnexpectedEOF when the connection was closed before.
-func bodyOf(r *bufio.Reader, h headers) (body io.Reader, keep bool, err error) {
-	keep = h.minor == '1' && !strings.EqualFold(h.get("Connection"), "close")
-	if h.code < 200 || h.code == http.StatusNoContent || h.code == http.StatusNotModified {
-		return strings.NewReader(""), keep, nil
-	}
-	if coding := h.get("Transfer-Encoding"); coding != "" {
-		if last := coding[strings.LastIndexByte(coding, ',')+1:]; !strings.EqualFold(strings.TrimSpace(last), "chunked") {
-			return nil, false, &curlError{codeEncoding, errors.New("an unknown transfer encoding " + coding)}
-		}
-		return &chunks{r, httputil.NewChunkedReader(r)}, keep, nil
-	}
-	length := strings.TrimSpace(h.get("Content-Length"))
-	if length == "" {
-		return untilClosed{r}, false, nil
-	}
-	n, err := strconv.ParseUint(length, 10, 63)
-	if errors.Is(err, strconv.ErrRange) {
-		return untilClosed{r}, false, nil
-	}
-	if err != nil {
-		return nil, false, &curlError{codeServer, errors.New("Content-Length is no number")}
-	}
-	return &counted{r, int64(n)}, keep, nil
-}
-
-// untilClosed is a body that ends with the connection.
-type untilClosed struct{ io.Reader }
-
-func (u untilClosed) Read(p []byte) (int, error) {
-	n, err := u.Reader.Read(p)
-	if err != nil && isEnd(err) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// counted is a body of known length.
-type counted struct {
-	io.Reader
-	left int64
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	if c.left == 0 {
-		return 0, io.EOF
-	}
-	n, err := c.Reader.Read(p[:min(int64(len(p)), c.left)])
-	c.left -= int64(n)
-	switch {
-	case c.left == 0:
-		err = nil
-	case err != nil && isEnd(err):
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
-}
-
-// chunks is a body in chunks, with what follows the last one.
-type chunks struct {
-	buffered *bufio.Reader
-	io.Reader
-}
-
-func (c *chunks) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	if !errors.Is(err, io.EOF) {
-		return n, err
-	}
-	for received := 0; ; {
-		line, lineErr := readLine(c.buffered, &received)
-		switch {
-		case lineErr != nil:
-			return n, io.ErrUnexpectedEOF
-		case line == "":
-			return n, io.EOF
-		}
-	}
 }

@@ -39,6 +39,7 @@ const (
 	codeMemory    = 27 // CURLE_OUT_OF_MEMORY; for a header that is too long
 	codeTimeout   = 28 // CURLE_OPERATION_TIMEDOUT
 	codeTLS       = 35 // CURLE_SSL_CONNECT_ERROR
+	codeArgument  = 43 // CURLE_BAD_FUNCTION_ARGUMENT; for what follows the last chunk
 	codeRedirects = 47 // CURLE_TOO_MANY_REDIRECTS
 	codeNothing   = 52 // CURLE_GOT_NOTHING
 	codeSend      = 55 // CURLE_SEND_ERROR

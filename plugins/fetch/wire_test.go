@@ -177,7 +177,12 @@ func TestResponsesMeanWhatTheyMeanToHTTPSFuture(t *testing.T) {
 		{"continue", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", Status{HTTP, 204}},
 		{"continue twice", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n", Status{HTTP, 204}},
 		{"early hints", "HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n", Status{HTTP, 103}},
-		{"another protocol", "HTTP/1.1 101 Switching\r\n\r\n", Status{HTTP, 101}},
+		{"another protocol", "HTTP/1.1 101 Switching\r\n\r\nabc", Status{HTTP, 101}},
+		{"another protocol, and nothing more", "HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", Status{CURL, 52}},
+		{"a version of another protocol", "HTTP/3 200 OK\r\nContent-Length: 0\r\n\r\n", Status{CURL, 1}},
+		{"a version with its half", "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n", Status{HTTP, 200}},
+		{"half a status line", "HTTP/1.1 200 O", Status{CURL, 52}},
+		{"a letter", "H", Status{CURL, 52}},
 		{"processing, and nothing more", "HTTP/1.1 102 Processing\r\n\r\n", Status{CURL, 52}},
 		{"nothing", "", Status{CURL, 52}},
 		{"no HTTP", "hello", Status{CURL, 1}},
@@ -193,6 +198,29 @@ func TestResponsesMeanWhatTheyMeanToHTTPSFuture(t *testing.T) {
 		{"a negative length", "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nab", Status{CURL, 8}},
 		{"a length that is none", "HTTP/1.1 200 OK\r\nContent-Length: abc\r\n\r\nab", Status{CURL, 8}},
 		{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc", Status{HTTP, 200}},
+		{"the last of two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nab", Status{CURL, 18}},
+		{"a length that is none behind one", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: x\r\n\r\nab", Status{CURL, 8}},
+		{"a length beside chunks that is none", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: x\r\n\r\n0\r\n\r\n", Status{CURL, 8}},
+		{"a list of lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nab", Status{HTTP, 200}},
+		{"a list of lengths that is too long", "HTTP/1.1 200 OK\r\nContent-Length: 3, 2\r\n\r\nab", Status{CURL, 18}},
+		{"a length with a sign", "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab", Status{HTTP, 200}},
+		{"a length with more behind it", "HTTP/1.1 200 OK\r\nContent-Length: 4x\r\n\r\nab", Status{CURL, 18}},
+		{"a hexadecimal length", "HTTP/1.1 200 OK\r\nContent-Length: 0x4\r\n\r\nab", Status{HTTP, 200}},
+		{"an empty length", "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\nab", Status{CURL, 8}},
+		{"identity", "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nok", Status{HTTP, 200}},
+		{"identity, then chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", Status{HTTP, 200}},
+		{"identity, then half a chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n2\r\no", Status{CURL, 18}},
+		{"chunks in an unknown encoding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: foo, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", Status{CURL, 61}},
+		{"nothing in an unknown encoding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: foo\r\n\r\n", Status{HTTP, 200}},
+		{"chunks without returns", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\nok\n0\nX: y\n\n", Status{HTTP, 200}},
+		{"chunks with extensions", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 ;a\r\nok\r\n0\r\n\r\n", Status{HTTP, 200}},
+		{"a chunk that is longer than it says", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokXX0\r\n\r\n", Status{CURL, 56}},
+		{"a chunk of no length", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\r\n", Status{CURL, 56}},
+		{"a chunk beyond all bounds", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nok\r\n0\r\n\r\n", Status{CURL, 56}},
+		{"chunks, and no end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX: y\r\n", Status{CURL, 18}},
+		{"chunks, and half an end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r", Status{HTTP, 200}},
+		{"chunks, and no header", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX\r\n\r\n", Status{CURL, 43}},
+		{"a folded first header", "HTTP/1.1 200 OK\r\n x\r\nContent-Length: 0\r\n\r\n", Status{CURL, 8}},
 		{"a header without a colon", "HTTP/1.1 200 OK\r\nnocolon\r\nContent-Length: 0\r\n\r\n", Status{CURL, 8}},
 		{"a header with a null byte", "HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 0\r\n\r\n", Status{CURL, 8}},
 		{"a folded header", "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n", Status{HTTP, 200}},
@@ -211,6 +239,26 @@ func TestResponsesMeanWhatTheyMeanToHTTPSFuture(t *testing.T) {
 			s := serve(t, say(c.response))
 			if got := post(t, Request{URL: s.url("/")}); got != c.want {
 				t.Errorf("%v, HTTPSFuture says %v", got, c.want)
+			}
+		})
+	}
+}
+
+// The left column of the row in DEVIATIONS.md is what HTTPSFuture made of these.
+func TestAnswersThatNobodyGivesMeanSomethingElse(t *testing.T) {
+	for _, c := range []struct {
+		name, response string
+		want           Status
+	}{
+		{"what is no gzip in a transfer coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", Status{HTTP, 200}},
+		{"a first line in small letters", "http/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Status{CURL, 1}},
+		{"two spaces", "HTTP/1.1  200 OK\r\nContent-Length: 0\r\n\r\n", Status{CURL, 1}},
+		{"a header of 99 kB", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 99000) + "\r\nContent-Length: 0\r\n\r\n", Status{HTTP, 200}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t, say(c.response))
+			if got := post(t, Request{URL: s.url("/")}); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
 			}
 		})
 	}

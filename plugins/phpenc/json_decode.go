@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep json_decode reads unless it is told otherwise.
-const maxDepth = 512
+// maxDepth is how many arrays within each other json_decode of PHP 8.2 reads at
+// its default depth of 512.
+const maxDepth = 511
 
 // DecodeJSON answers what json_decode($data, true) does, which is nil for null
 // and for everything that it cannot read. Integers beyond 64 bits become

@@ -2,6 +2,7 @@ package phpenc
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -66,5 +67,19 @@ func TestB45EncodeFormattedWritesTheBytesOfPHP(t *testing.T) {
 	}
 	if got := EncodeFormatted(nil); got != "{}\n" {
 		t.Errorf("an empty object is %q", got)
+	}
+}
+
+func TestJSONIsReadAsDeepAsPHPReadsIt(t *testing.T) {
+	for depth, read := range map[int]bool{511: true, 512: false} {
+		for _, data := range []string{
+			strings.Repeat("[", depth) + strings.Repeat("]", depth),
+			strings.Repeat("[", depth) + "1" + strings.Repeat("]", depth),
+			strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+		} {
+			if value := DecodeJSON([]byte(data)); (value != nil) != read {
+				t.Errorf("%d levels: %.20s is read: %v", depth, data, value != nil)
+			}
+		}
 	}
 }

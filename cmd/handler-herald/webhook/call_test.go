@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -215,17 +216,36 @@ func TestWhereNobodySetABlacklistItIsThatOfPhorge(t *testing.T) {
 	}
 }
 
-func TestAReasonHoldsNoLogin(t *testing.T) {
+func TestAReasonHoldsNothingOfAURIThatMayBeSecret(t *testing.T) {
 	w := openWorld(t, func(response http.ResponseWriter, _ *http.Request) { response.WriteHeader(500) })
-	w.insert(t, w.herald, "UPDATE herald_webhook SET webhookURI = REPLACE(webhookURI, '://', '://user:s3cret@')")
-	for i, uri := range []string{"", "ftp://user:s3cret@example.com/"} {
-		phid := "r" + string(rune('0'+i))
-		if uri != "" {
-			w.insert(t, w.herald, "UPDATE herald_webhook SET webhookURI = ?", uri)
-		}
+	w.site.Options[optionBlacklist] = json.RawMessage(`["10.0.0.0/8"]`)
+	_, port, _ := strings.Cut(w.receiver.Listener.Addr().String(), ":")
+	for i, uri := range []string{
+		"http://s3cret:s3cret@127.0.0.1:" + port + "/hook?token=s3cret#s3cret",
+		"http://127.0.0.1:" + port + "/s3cret",
+		"http://s3cret@127.0.0.1:" + port + "?s3cret",
+		"http://s3cret:s3cret@127.0.0.1:1/s3cret",
+		"http://s3cret:s3cret@10.1.2.3/hook?token=s3cret",
+		"http://s3cret:s3cret@nowhere.invalid/s3cret",
+		"http://s3cret:s3cret@127.0.0.1:99999/s3cret",
+		"http://s3cret#:s3cret@127.0.0.1/",
+		"https://s3cret:s3cret@[::1]/s3cret",
+		"http://s3cret:s3cret@/s3cret",
+		"http:///s3cret",
+		"http:s3cret",
+		"http://s3cret:%zz@127.0.0.1:" + port + "/",
+		"http://s3cret:s3cret@127.0.0.1:" + port + "/ s3cret",
+		"ftp://s3cret:s3cret@example.com/s3cret",
+		"s3cret",
+	} {
+		phid := "r" + strconv.Itoa(i)
+		w.insert(t, w.herald, "UPDATE herald_webhook SET webhookURI = ?", uri)
 		w.queue(t, phid, "one")
 		if outcome := w.run(t.Context(), phid); outcome.Kind == tasks.Succeeded || strings.Contains(outcome.Reason, "s3cret") {
-			t.Errorf("%+v", outcome)
+			t.Errorf("%s: %+v", uri, outcome)
+		}
+		if _, err := w.herald.Exec("DELETE FROM herald_webhookrequest"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -70,12 +70,12 @@ func sign(payload, key string) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// redacted answers a URI without its login.
+// redacted answers where a URI leads, without what may be secret: its login, its
+// path and its query.
 func redacted(uri string) string {
 	parsed, err := url.Parse(uri)
-	if err != nil {
+	if err != nil || parsed.Host == "" {
 		return "its URI"
 	}
-	parsed.User = nil
-	return parsed.String()
+	return parsed.Scheme + "://" + parsed.Host
 }
