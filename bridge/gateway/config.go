@@ -32,8 +32,9 @@ var DefaultStrangers = Rate{PerSecond: 1, Burst: 20}
 // Config says in front of which Phorge a gateway stands, and who may call.
 type Config struct {
 	// URL is where the Phorge is reached: https://phorge.example.com/. With
-	// plain http the calls, and the API tokens in them, can be read on the way.
-	// Required.
+	// plain http the calls, and the API tokens in them, can be read on the way,
+	// and worker.execute is refused, since Gantry's library wants TLS for what
+	// came through a proxy. Required.
 	URL string
 
 	// Host is sent as the Host of each call when it is not the one in URL: a
