@@ -109,7 +109,8 @@ func (h Handler) execute(ctx context.Context, a *attempt, task tasks.Task, requi
 				require(lease)
 			}
 		}
-		if err := ctx.Err(); err != nil {
+		// Not ctx: it ends an instant after the one that require waits with.
+		if err := a.given.Err(); err != nil {
 			return err
 		}
 		began := time.Now()
