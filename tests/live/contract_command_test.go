@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,11 @@ func contractCommand(t *testing.T, gantry string, args ...string) (out string, c
 // TestTheContractCommandsAgree records a folder, verifies it without the Phorge
 // and runs it live.
 func TestTheContractCommandsAgree(t *testing.T) {
-	harness.Live(t) // or there is no Phorge
+	live := harness.Live(t)
+	options, err := live.Options(t.Context())
+	if err != nil || !slices.Contains(options, "phabricator.silent") || slices.Contains(options, "phabricator.slient") {
+		t.Errorf("the options of the Phorge are %q, %v", options, err)
+	}
 	from, err := harness.FindPhorge()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +86,17 @@ func TestTheContractCommandsAgree(t *testing.T) {
 	if err := os.WriteFile(golden, []byte(wrong), 0o600); err != nil || wrong == string(recorded) {
 		t.Fatalf("change what was recorded: %v\n%s", err, recorded)
 	}
+	mistyped := filepath.Join(cases, "mistyped.yaml")
+	if err := os.WriteFile(mistyped, []byte("cases: [{name: mistyped, taskClass: HeraldWebhokWorker, data: '{}'}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	out, code = contractCommand(t, gantry, append([]string{"record"}, phorge...)...)
+	if _, err := os.Stat(filepath.Join(cases, "golden", "mistyped.yaml")); err == nil || !strings.Contains(out, "this Phorge has no class HeraldWebhokWorker") {
+		t.Errorf("a class that nobody has was recorded\n%s", out)
+	}
+	if err := os.Remove(mistyped); err != nil {
+		t.Fatal(err)
+	}
 	if code != 1 || !strings.Contains(out, "sent (PHP): kept") || !strings.Contains(out, ".status.after\n    - Recorded: \"failed\"\n    + Now:      \"sent\"\n") {
 		t.Errorf("record over another record: exit code %d\n%s", code, out)
 	}
