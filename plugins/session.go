@@ -16,10 +16,9 @@ import (
 // transaction when it must, after a deadlock for one, and where autocommit is
 // on, every statement after that commits.
 //
-// Whether the transaction is still the one that was begun, a savepoint tells,
-// which ends with it. A list of errors would not do: which ones end a
-// transaction is up to the server and its settings, and an error that comes
-// behind the first rows of a query is lost when those are closed.
+// When something failed, a savepoint tells whether the transaction is still the
+// one that was begun: it ends with it. A list of errors would not do, because
+// which ones end a transaction is up to the server and its settings.
 type session struct {
 	conn *sql.Conn
 	ctx  context.Context // that ends the transaction; nil in a shadow run
@@ -41,9 +40,6 @@ const (
 	// markTimeout bounds statements for which a server has nothing to wait.
 	markTimeout = 10 * time.Second
 )
-
-// errUnseen stands for an error that no call answered.
-var errUnseen = errors.New("an error behind rows that were not read to the end")
 
 // openSession begins. settings are further ones of the session.
 func openSession(ctx context.Context, db *sql.DB, settings string) (*session, error) {
@@ -155,9 +151,6 @@ func (s *session) Commit() error {
 		return s.ctx.Err()
 	}
 	err := s.goesOn()
-	if err == nil {
-		err = s.whether(s.run(unmark), errUnseen)
-	}
 	if err == nil {
 		// Nothing interrupts it: what became of it would not be known.
 		_, err = s.conn.ExecContext(context.Background(), "COMMIT")
