@@ -387,9 +387,27 @@ func TestACallerThatIsTooSlowHoldsNothing(t *testing.T) {
 	})
 	t.Run("in sending what is refused", func(t *testing.T) {
 		g := start(t, configured(p.URL))
-		from, _ := g.raw(t, "POST /api/ HTTP/1.1\r\nHost: gateway\r\nX-Service-Token: "+testToken+"\r\nConnection: close\r\nContent-Length: 10\r\n\r\n01234")
+		from, _ := g.raw(t, "POST /api/ HTTP/1.1\r\nHost: gateway\r\nX-Service-Token: "+testToken+"\r\nContent-Length: 10\r\n\r\n01234")
 		want(t, "half a body", readRaw(t, from), 404, codeCore)
 	})
+}
+
+func TestAnAnswerMayTakeLongerThanABodyMayPause(t *testing.T) {
+	p := newPhorge(t)
+	c := impatient(p.URL, stall)
+	c.Connect = DefaultConnect
+	g := start(t, c)
+	p.bare(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-time.After(5 * c.Stall): // PHP works
+			_, _ = io.WriteString(w, pong)
+		case <-r.Context().Done():
+		}
+	})
+	if got := g.send(t, g.call(t, "user.whoami", "a=b")); got.status != 200 || got.body != pong {
+		t.Errorf("answered %d %s", got.status, got.body)
+	}
 }
 
 func TestACallerThatLeavesEndsTheCall(t *testing.T) {
