@@ -58,7 +58,6 @@ func (b *body) Read(p []byte) (n int, err error) {
 		b.ended.Store(true)
 		close(b.done)
 		limit = b.answer
-		b.await(time.Time{}) // or net/http would take the caller for gone, later
 	default:
 		b.err = err
 	}
