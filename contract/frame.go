@@ -11,9 +11,13 @@ type Frame struct {
 	// Case is the case that runs, as LoadFolder answered it: not expanded.
 	Case Case
 
-	// Start is the epoch that {{now}} stands for. Settling is read just before
-	// the outcome is settled, and End when nothing of the run goes on any more.
-	Start, Settling, End int64
+	// Start is the epoch that {{now}} stands for. Leased is read just before the
+	// task is executed, Settling just before the outcome is settled, and End when
+	// nothing of the run goes on any more. Leased 0 is Start.
+	Start, Leased, Settling, End int64
+
+	// Owner is the leaseOwner of the case's task while it runs.
+	Owner string
 
 	// Lease is how long the task was leased for, in seconds: what it required, if
 	// that was more.

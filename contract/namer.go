@@ -14,9 +14,9 @@ import (
 var parkedOwner = regexp.MustCompile(`^(\((?:retry|back)\)):[0-9a-z]+:([0-9a-z]+)$`)
 
 func (n *namer) owner(_ cell, value string) string {
-	if owner, ok := tasks.ParseOwner(value); ok && owner.String() == value {
-		if owner.Crashes > 0 {
-			return fmt.Sprintf("{{lease after %d crashes}}", owner.Crashes)
+	if value != "" && value == n.Owner {
+		if crashes := tasks.Crashes(value); crashes > 0 {
+			return fmt.Sprintf("{{lease after %d crashes}}", crashes)
 		}
 		return "{{lease}}"
 	}
@@ -81,13 +81,33 @@ func (n *namer) epoch(found string) string {
 		return found
 	}
 	away := epoch - n.Start
-	switch {
-	case epoch >= n.Start && epoch <= n.End:
-		return distance("now", 0)
+	switch name := n.moment(epoch); {
+	case name != "":
+		return name
 	case n.offsets[away] || away > 0 && away <= dayLong:
 		return distance("now", away)
 	}
 	return found
+}
+
+// longRun is the length of an execution, in seconds, from which on its beginning
+// and its end are told apart. A shorter one can be long by chance alone, on a
+// machine that has much to do.
+const longRun = 5
+
+// moment answers the name of a moment of the run, and "" for any other epoch.
+func (n *namer) moment(epoch int64) string {
+	begun := max(n.Start, n.Leased)
+	took := n.Settling - begun
+	switch {
+	case epoch < n.Start || epoch > n.End:
+		return ""
+	case took < longRun || epoch <= begun+took/3:
+		return "{{now}}"
+	case epoch < n.Settling-took/3:
+		return "{{middle}}"
+	}
+	return "{{end}}"
 }
 
 func distance(from string, seconds int64) string {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"maps"
 	"net/textproto"
 	"regexp"
@@ -14,26 +15,35 @@ import (
 //
 //	{{now}}, {{now+300}}    moments of the run, and epochs by their distance from
 //	                        its start; in leaseExpires, from the settlement
+//	{{middle}}, {{end}}     moments of a run of at least 5 seconds that are not of
+//	                        its first third; those of its last are {{end}}
 //	{{leased+60}}           leaseExpires of the lease itself
 //	{{start+3}}             leaseExpires that neither explains
 //	{{receiver NAME}}       addresses, and {{closed}}
 //	{{task}}, {{task#1}}    ids of the case's task and of new ones, in their order
 //	{{data}}, {{data#1}}    the same of their data
 //	{{PHID-TASK#1}}         new PHIDs, by type and first appearance
-//	{{lease}}               the owner of the lease; other owners by what they mean
+//	{{lease}}               the owner of the case's lease; {{fence}} in one of a row
+//	                        that waits
 //	{{volatile}}            what the case declares so
+//	{{set back}}            a counter that was, or is gone
+//	{{2 braces}}            two opening braces that stood there before
 //
 // What is named, and why, is declared in volatile.go. A value in which only one
-// moment of the run became another counts as unchanged. The changes of the answer
-// are sorted by table and key. What is normalised already stays as it is.
+// moment of the run became another of the same name counts as unchanged. The
+// changes of the answer are sorted by table and key.
 func Normalise(raw Observation, frame Frame) Observation {
 	n := &namer{Frame: frame, numbers: map[string]int{}}
 	n.volatile()
 	n.distances()
 	o := raw.clone()
+	o.mapTexts(func(text string) string { return strings.ReplaceAll(text, "{{", twoBraces) })
 	o.Outcome.Category = category(o.Outcome.Kind, o.Outcome.Category)
 	o.Outcome.Reason = installed.ReplaceAllString(o.Outcome.Reason, "$1$2")
-	o.Changes = slices.DeleteFunc(o.Changes, func(c Change) bool { return IsVolatile(c.Table) })
+	for i := range o.Changes {
+		setBack(&o.Changes[i])
+	}
+	o.Changes = slices.DeleteFunc(o.Changes, func(c Change) bool { return IsVolatile(c.Table) && !c.isSetBack() })
 	n.outcome = o.Outcome
 	n.newIDs(o.Changes)
 	for i := range o.Changes {
@@ -65,6 +75,9 @@ func IsVolatile(table string) bool {
 	database, _, _ := strings.Cut(table, ".")
 	return volatileTables[table] != "" || volatileTables[database+"."] != ""
 }
+
+// twoBraces stands for what would otherwise be taken for the beginning of a name.
+const twoBraces = "{{2 braces}}"
 
 // namer names what chance and the clock decided in one run.
 type namer struct {
@@ -185,8 +198,8 @@ func (n *namer) isMomentLater(v Values) bool {
 		return false
 	}
 	now := func(found string) string {
-		if name := n.epoch(found); name == distance("now", 0) {
-			return name
+		if epoch, err := strconv.ParseInt(found, 10, 64); err == nil {
+			return cmp.Or(n.moment(epoch), found)
 		}
 		return found
 	}

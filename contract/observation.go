@@ -38,9 +38,11 @@ type FollowUp struct {
 // Request is an HTTP request as a receiver got it.
 type Request struct {
 	Receiver string            `yaml:"receiver"`
-	Method   string            `yaml:"method"`
-	Target   string            `yaml:"target"`  // the request line's, with the query
-	Headers  map[string]string `yaml:"headers"` // by canonical name; several values joined by ", "
+	Method   string            `yaml:"method"`            // empty: bytes behind a request that are none, in Body
+	Target   string            `yaml:"target"`            // the request line's, with the query
+	Version  string            `yaml:"version,omitempty"` // the request line's; empty is HTTP/1.1
+	Order    string            `yaml:"order,omitempty"`   // names of headers as they were written, joined by ", "
+	Headers  map[string]string `yaml:"headers"`           // by canonical name; several values joined by ", "
 	Body     string            `yaml:"body"`
 }
 

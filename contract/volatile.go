@@ -17,7 +17,7 @@ var volatileTables = map[string]string{
 	"daemon.":                       "whoever drains the queue reports there",
 	"gantry.":                       "Gantry's own books",
 	"multimeter.":                   "one request of a thousand is sampled",
-	"worker.lisk_counter":           "ids are reserved in blocks",
+	"worker.lisk_counter":           "ids are reserved in blocks; but no counter is ever set back",
 }
 
 // volatileColumns are compared by what their values mean.
@@ -25,8 +25,8 @@ var volatileColumns = map[string]struct {
 	means  func(n *namer, c cell, value string) string
 	reason string
 }{
-	"worker.worker_activetask.leaseOwner":    {(*namer).owner, "an owner is made of counters and chance; its kind and its crashes are kept"},
-	"worker.worker_archivetask.leaseOwner":   {(*namer).owner, "an owner is made of counters and chance; its kind and its crashes are kept"},
+	"worker.worker_activetask.leaseOwner":    {(*namer).owner, "that of the case's lease is made of counters and chance; its crashes are kept"},
+	"worker.worker_archivetask.leaseOwner":   {(*namer).owner, "that of the case's lease is made of counters and chance; its crashes are kept"},
 	"worker.worker_activetask.leaseExpires":  {(*namer).expiry, "it counts from the moment of the lease or of the outcome; the distance is kept"},
 	"worker.worker_archivetask.leaseExpires": {(*namer).expiry, "it counts from the moment of the lease or of the outcome; the distance is kept"},
 	"worker.worker_archivetask.duration":     {(*namer).duration, "a success takes some microseconds, or not even one; anything else has 0"},
@@ -42,7 +42,7 @@ var volatileHeaders = map[string]struct {
 	means  func(value string) string
 	reason string
 }{
-	"User-Agent": {agent, "behind Arcanist/1.0 stands the version of curl"},
+	"User-Agent": {agent, "behind Arcanist/1.0 stands the version of curl, or Gantry"},
 }
 
 // volatileTexts are looked for in all texts, of rows, requests and follow-ups.
@@ -52,8 +52,8 @@ var volatileTexts = []struct {
 	reason string
 }{
 	{regexp.MustCompile(`\b127\.0\.0\.1:[0-9]+\b`), (*namer).address, "receivers get whatever port is free"},
-	{tenDigits, (*namer).epoch, "the clock goes on; moments of the run are all the same, and others keep their distance from its start"},
-	{regexp.MustCompile(`\bPHID-[A-Z]{4}(?:-[A-Z]{4})?-[a-z0-9]{15,20}\b`), (*namer).phid, "what is new has a random PHID; which one stands where is kept"},
+	{tenDigits, (*namer).epoch, "the clock goes on; moments of a short run are all the same, of a long one those of its beginning, middle and end, and others keep their distance from its start"},
+	{regexp.MustCompile(`\bPHID-[A-Z]{4}-(?:[a-z0-9]{20}|[A-Z]{4}-[a-z0-9]{15})\b`), (*namer).phid, "what is new has a random PHID; which one stands where is kept"},
 }
 
 // tenDigits are an epoch, from 2001 to 2286.
@@ -81,10 +81,30 @@ func category(kind tasks.Kind, category string) string {
 // not compared, but is recorded, and says nothing of the machine.
 var installed = regexp.MustCompile(`(^|[\s"'(])/[^\s"':]*/((?:phorge|arcanist)/)`)
 
-// agent keeps what PHP's HTTPSFuture says of itself.
-func agent(value string) string {
-	if behind, ok := strings.CutPrefix(value, "Arcanist/1.0 "); ok && behind != "" {
-		return "Arcanist/1.0 {{curl}}"
+var agents = regexp.MustCompile(`^Arcanist/1\.0 (cURL/[0-9][0-9A-Za-z.+-]*|Gantry)$`)
+
+// agent keeps what PHP's HTTPSFuture says of itself, and plugins/fetch after it.
+func agent(value string) string { return agents.ReplaceAllString(value, "Arcanist/1.0 {{curl}}") }
+
+// counterTable is LiskDAO::COUNTER_TABLE_NAME, in whatever database.
+const counterTable = ".lisk_counter"
+
+// setBack names that a counter was set back, or is gone: ids would be given out
+// twice. From where to where depends on what ran before.
+func setBack(c *Change) {
+	if !strings.HasSuffix(c.Table, counterTable) || c.Kind == Added {
+		return
 	}
-	return value
+	if c.Kind == Changed {
+		v := c.Columns["counterValue"]
+		if v.Before == nil || v.After == nil || natural(*v.After, *v.Before) >= 0 {
+			return
+		}
+	}
+	c.Columns = map[string]Values{"counterValue": {After: new("{{set back}}")}}
+}
+
+func (c Change) isSetBack() bool {
+	v := c.Columns["counterValue"].After
+	return v != nil && *v == "{{set back}}"
 }

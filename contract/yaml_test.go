@@ -42,7 +42,7 @@ func anyObservation(text *rapid.Generator[string]) *rapid.Generator[Observation]
 		o.Requests = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Request {
 			return Request{
 				Receiver: text.Draw(t, "receiver"), Method: text.Draw(t, "method"), Target: text.Draw(t, "target"), Body: text.Draw(t, "body"),
-				Headers: rapid.MapOfN(text, text, 0, 3).Draw(t, "headers"),
+				Version: text.Draw(t, "version"), Order: text.Draw(t, "order"), Headers: rapid.MapOfN(text, text, 0, 3).Draw(t, "headers"),
 			}
 		}), 0, 2).Draw(t, "requests")
 		o.Changes = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Change {

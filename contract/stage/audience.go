@@ -24,12 +24,19 @@ type audience struct {
 	life        context.Context
 	end         context.CancelFunc
 	reading     sync.WaitGroup // connections whose request is not complete
+	serving     sync.WaitGroup // connections
 
 	mu       sync.Mutex
 	over     bool
 	conns    map[net.Conn]bool
 	answered map[string]int
-	requests []contract.Request
+	heard    []*heard
+}
+
+// heard is a request, and what came behind it on its connection.
+type heard struct {
+	request contract.Request
+	surplus []contract.Request
 }
 
 func newAudience(receivers map[string]contract.Receiver) *audience {
@@ -37,9 +44,15 @@ func newAudience(receivers map[string]contract.Receiver) *audience {
 	return &audience{receivers: receivers, life: life, end: end, conns: map[net.Conn]bool{}, answered: map[string]int{}}
 }
 
-// unheard is how long finish waits for a request of which only a part has come.
-// Whoever sent it is done by then and has closed its connections.
-const unheard = 2 * time.Second
+const (
+	// unheard is how long finish waits for a request of which only a part has come.
+	// Whoever sent it is done by then and has closed its connections.
+	unheard = 2 * time.Second
+
+	// surplusTime is how long what follows a request is waited for, once the case
+	// is over or the connection is to be reset. It was sent before, so it is here.
+	surplusTime = 100 * time.Millisecond
+)
 
 // finish cuts the connections and answers the requests.
 func (a *audience) finish() []contract.Request {
@@ -51,12 +64,12 @@ func (a *audience) finish() []contract.Request {
 	a.mu.Unlock()
 	a.reading.Wait()
 	a.end()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for conn := range a.conns {
-		conn.Close()
+	a.serving.Wait()
+	var requests []contract.Request
+	for _, h := range a.heard {
+		requests = append(append(requests, h.request), h.surplus...)
 	}
-	return a.requests
+	return requests
 }
 
 // join takes a connection in, unless the case is over.
@@ -68,6 +81,7 @@ func (a *audience) join(conn net.Conn) bool {
 	}
 	a.conns[conn] = true
 	a.reading.Add(1)
+	a.serving.Add(1)
 	return true
 }
 
@@ -76,14 +90,16 @@ func (a *audience) leave(conn net.Conn) {
 	delete(a.conns, conn)
 	a.mu.Unlock()
 	conn.Close()
+	a.serving.Done()
 }
 
-// serve has a connection that joined. It reads one request, notes it and answers it. One request a connection
-// says all there is to say, and leaves no connection for the next case.
+// serve has a connection that joined. It reads one request, notes it and answers
+// it. One request a connection says all there is to say, and leaves no connection
+// for the next case; so whatever follows it is noted, and not answered.
 func (a *audience) serve(name string, tcp *net.TCPConn) {
 	defer a.leave(tcp)
-	heard := sync.OnceFunc(a.reading.Done)
-	defer heard()
+	complete := sync.OnceFunc(a.reading.Done)
+	defer complete()
 	receiver, wanted := a.receivers[name]
 	if !wanted {
 		return
@@ -92,40 +108,47 @@ func (a *audience) serve(name string, tcp *net.TCPConn) {
 	if receiver.TLS {
 		conn = tls.Server(tcp, &tls.Config{Certificates: []tls.Certificate{a.certificate}})
 	}
-	request, err := readRequest(bufio.NewReader(conn), conn)
+	r := bufio.NewReader(conn)
+	request, err := readRequest(r, conn)
 	if err != nil {
 		return // nobody heard it, like a server that never got it whole
 	}
 	request.Receiver = name
-	answer := a.note(request)
-	heard()
-	if !a.pause(answer.Delay) {
-		return
+	h, answer := a.note(request)
+	complete()
+	soon := func() { _ = tcp.SetDeadline(time.Now().Add(surplusTime)) } // a closed one says so when it is read
+	defer context.AfterFunc(a.life, soon)()
+	switch goesOn := a.pause(answer.Delay); {
+	case goesOn && answer.Reset:
+		soon()
+		defer tcp.SetLinger(0) // it fails on a connection that is gone already
+	case goesOn:
+		if !answer.Close {
+			// What the client makes of an answer that it does not read is its own affair.
+			_ = writeAnswer(conn, request.Method, answer)
+		}
+		if secure, ok := conn.(*tls.Conn); ok {
+			_ = secure.CloseWrite()
+		}
+		_ = tcp.CloseWrite()
 	}
-	switch {
-	case answer.Reset:
-		_ = tcp.SetLinger(0) // it fails on a connection that is gone already
-	case answer.Close:
-		conn.Close()
-	default:
-		// What the client makes of an answer that it does not read is its own affair.
-		_ = writeAnswer(conn, request.Method, answer)
-		conn.Close()
-	}
+	surplus, _ := io.ReadAll(io.LimitReader(r, maxHead+maxBody))
+	h.surplus = surplusOf(name, string(surplus))
 }
 
 // note keeps a request and answers what to do with it.
-func (a *audience) note(request contract.Request) contract.Answer {
+func (a *audience) note(request contract.Request) (*heard, contract.Answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.requests = append(a.requests, request)
+	h := &heard{request: request}
+	a.heard = append(a.heard, h)
 	answers := a.receivers[request.Receiver].Answers
 	if len(answers) == 0 {
-		return contract.Answer{}
+		return h, contract.Answer{}
 	}
 	i := min(a.answered[request.Receiver], len(answers)-1)
 	a.answered[request.Receiver]++
-	return answers[i]
+	return h, answers[i]
 }
 
 // pause waits, and reports whether the case still goes on.

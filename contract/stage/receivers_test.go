@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -62,20 +63,20 @@ func TestRequestsAreNotedAsTheyAreOnTheWire(t *testing.T) {
 	}{
 		{"headers and body",
 			"POST /a%2Fb?x=1&y=%zz HTTP/1.1\r\nHost: h\r\nx-phabricator-webhook-SIGNATURE:  s g \r\nAccept: */*\r\nContent-Length: 3\r\n\r\n\x00\xff\n",
-			contract.Request{Method: "POST", Target: "/a%2Fb?x=1&y=%zz", Body: "\x00\xff\n", Headers: map[string]string{
-				"Host": "h", "X-Phabricator-Webhook-Signature": "s g", "Accept": "*/*", "Content-Length": "3",
+			contract.Request{Method: "POST", Target: "/a%2Fb?x=1&y=%zz", Body: "\x00\xff\n", Order: "Host, x-phabricator-webhook-SIGNATURE, Accept, Content-Length", Headers: map[string]string{
+				"Host": "h", "X-Phabricator-Webhook-Signature": " s g ", "Accept": "*/*", "Content-Length": "3",
 			}}},
 		{"headers that net/http keeps for itself, and one twice",
 			"GET http://h/ HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTrailer: T\r\nA: 1\r\nA: 2\r\n\r\n",
-			contract.Request{Method: "GET", Target: "http://h/", Headers: map[string]string{
+			contract.Request{Method: "GET", Target: "http://h/", Order: "Host, Connection, Trailer, A, A", Headers: map[string]string{
 				"Host": "h", "Connection": "close", "Trailer": "T", "A": "1, 2",
 			}}},
 		{"a body in chunks",
 			"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nab\r\r\nA\r\n0123456789\r\n0\r\nT: 1\r\n\r\n",
-			contract.Request{Method: "PUT", Target: "/", Body: "ab\r0123456789", Headers: map[string]string{"Transfer-Encoding": "chunked"}}},
+			contract.Request{Method: "PUT", Target: "/", Body: "ab\r0123456789", Order: "Transfer-Encoding", Headers: map[string]string{"Transfer-Encoding": "chunked"}}},
 		{"a target with spaces",
 			"GET /a b HTTP/1.0\n\n",
-			contract.Request{Method: "GET", Target: "/a b", Headers: map[string]string{}}},
+			contract.Request{Method: "GET", Target: "/a b", Version: "HTTP/1.0", Headers: map[string]string{}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := hear(t, map[string]contract.Receiver{"a": {}}, func(t *testing.T, address map[string]string) {
@@ -88,6 +89,54 @@ func TestRequestsAreNotedAsTheyAreOnTheWire(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestWhatFollowsARequestOnItsConnectionIsNoted: a handler that sends everything
+// twice, or more than it says, is heard however its connection ends, and whether
+// or not it closes it.
+func TestWhatFollowsARequestOnItsConnectionIsNoted(t *testing.T) {
+	post := "POST /x HTTP/1.1\r\nContent-Length: 2\r\n\r\nab"
+	sent := contract.Request{Receiver: "a", Method: "POST", Target: "/x", Order: "Content-Length", Headers: map[string]string{"Content-Length": "2"}, Body: "ab"}
+	behind := contract.Request{Receiver: "a", Headers: map[string]string{}, Body: "c\r\n"}
+	for _, c := range []struct {
+		name   string
+		answer contract.Answer
+		wire   string
+		want   []contract.Request
+	}{
+		{"nothing", contract.Answer{}, post, []contract.Request{sent}},
+		{"the request again", contract.Answer{}, post + post, []contract.Request{sent, sent}},
+		{"bytes that are no request", contract.Answer{}, post + "c\r\n", []contract.Request{sent, behind}},
+		{"both", contract.Answer{}, post + post + "c\r\n", []contract.Request{sent, sent, behind}},
+		{"the request again, and no answer", contract.Answer{Close: true}, post + post, []contract.Request{sent, sent}},
+		{"the request again, and a reset", contract.Answer{Reset: true}, post + post, []contract.Request{sent, sent}},
+		{"the request again, and an answer too late", contract.Answer{Delay: time.Hour}, post + post, []contract.Request{sent, sent}},
+	} {
+		for _, open := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, open %v", c.name, open), func(t *testing.T) {
+				receivers := map[string]contract.Receiver{"a": {Answers: []contract.Answer{c.answer, {Status: 500}}}}
+				got := hear(t, receivers, func(t *testing.T, address map[string]string) {
+					conn, err := net.Dial("tcp", address["a"])
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { conn.Close() })
+					if _, err := io.WriteString(conn, c.wire); err != nil {
+						t.Fatal(err)
+					}
+					if c.answer.Delay == 0 {
+						_, _ = io.ReadAll(conn) // until it is over; of a reset the error says so
+					}
+					if !open {
+						conn.Close()
+					}
+				})
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
 	}
 }
 

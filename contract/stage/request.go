@@ -36,6 +36,10 @@ func readRequest(r *bufio.Reader, w io.Writer) (contract.Request, error) {
 		return request, fmt.Errorf("%.80q is no request line", line)
 	}
 	request.Method, request.Target = method, rest[:end]
+	if version := rest[end+1:]; version != "HTTP/1.1" {
+		request.Version = version
+	}
+	var order []string
 	for {
 		if line, err = readLine(r, &left); err != nil {
 			return request, err
@@ -47,13 +51,16 @@ func readRequest(r *bufio.Reader, w io.Writer) (contract.Request, error) {
 		if !ok {
 			return request, fmt.Errorf("%.80q is no header", line)
 		}
-		name, value = textproto.CanonicalMIMEHeaderKey(name), strings.Trim(value, " \t")
+		order = append(order, name)
+		// One blank stands behind the colon; more are those of whoever wrote it.
+		name, value = textproto.CanonicalMIMEHeaderKey(name), strings.TrimPrefix(value, " ")
 		if before, twice := request.Headers[name]; twice {
 			value = before + ", " + value
 		}
 		request.Headers[name] = value
 	}
-	if strings.EqualFold(request.Headers["Expect"], "100-continue") {
+	request.Order = strings.Join(order, ", ")
+	if strings.EqualFold(blank(request.Headers["Expect"]), "100-continue") {
 		if _, err := io.WriteString(w, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
 			return request, err
 		}
@@ -62,19 +69,40 @@ func readRequest(r *bufio.Reader, w io.Writer) (contract.Request, error) {
 	return request, err
 }
 
+// blank is the value of a header without the blanks around it, which mean nothing.
+func blank(value string) string { return strings.Trim(value, " \t") }
+
 func readBody(r *bufio.Reader, headers map[string]string) (string, error) {
-	if strings.EqualFold(headers["Transfer-Encoding"], "chunked") {
+	if strings.EqualFold(blank(headers["Transfer-Encoding"]), "chunked") {
 		return readChunks(r)
 	}
 	length, given := headers["Content-Length"]
 	if !given {
 		return "", nil
 	}
-	n, err := strconv.ParseUint(length, 10, 63)
+	n, err := strconv.ParseUint(blank(length), 10, 63)
 	if err != nil {
 		return "", fmt.Errorf("Content-Length: %w", err)
 	}
 	return readN(r, n)
+}
+
+// surplusOf answers what came behind a request on its connection: requests, as
+// far as the bytes are some, and in the body of a last one those that are none.
+func surplusOf(receiver, surplus string) []contract.Request {
+	var requests []contract.Request
+	for surplus != "" {
+		rest := strings.NewReader(surplus)
+		r := bufio.NewReader(rest)
+		request, err := readRequest(r, io.Discard)
+		if err != nil {
+			return append(requests, contract.Request{Receiver: receiver, Headers: map[string]string{}, Body: surplus})
+		}
+		request.Receiver = receiver
+		requests = append(requests, request)
+		surplus = surplus[len(surplus)-rest.Len()-r.Buffered():]
+	}
+	return requests
 }
 
 // readChunks reads a body that comes in pieces, and what follows it.

@@ -68,6 +68,9 @@ func (sc *scene) run(ctx context.Context, side Side) (contract.Observation, erro
 	if err != nil {
 		return observed, err
 	}
+	if sc.frame.Leased, err = sc.stage.now(ctx); err != nil {
+		return observed, err
+	}
 	var outcome tasks.Outcome
 	if err := sc.stage.bounded(ctx, side, task.Class, func(ctx context.Context) {
 		outcome = side.Execute(ctx, task, func(lease time.Duration) { sc.require(ctx, task, lease) })
@@ -241,6 +244,7 @@ func (sc *scene) lease(ctx context.Context) (tasks.Task, error) {
 	if len(leased) != 1 || leased[0].ID != sc.frame.TaskID {
 		return tasks.Task{}, fmt.Errorf("another task of class %s comes first in the queue; empty the queue of the namespace, and give tasks that a world queues a time to come", sc.c.TaskClass)
 	}
+	sc.frame.Owner = leased[0].Lease.Owner
 	return leased[0], nil
 }
 
