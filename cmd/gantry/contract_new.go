@@ -117,6 +117,9 @@ func (n *newCases) check(fromQueue bool) (string, error) {
 	if !caseName.MatchString(n.name) {
 		return "", usagef("%q is no name for cases: it is small letters and digits, joined by single dashes; give one with --name", n.name)
 	}
+	if n.name == "world" {
+		return "", usagef("world.yaml is what all cases of a folder start from; give another name with --name")
+	}
 	file := filepath.Join(n.dir, n.name+".yaml")
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return "", usagef("%s is there already; give another name with --name", file)

@@ -64,6 +64,7 @@ func TestANewCaseIsNotWrittenOverAnotherOrUnderAWrongName(t *testing.T) {
 		{"no folder", []string{"AWorker"}, "name the folder of cases with --cases"},
 		{"a file that is there", []string{"AWorker", "--cases=" + dir}, "is there already; give another name with --name"},
 		{"a name that is none", []string{"AWorker", "--cases=" + dir, "--name=A b"}, "is no name for cases"},
+		{"the name of the world", []string{"AWorker", "--cases=" + dir, "--name=world"}, "give another name with --name"},
 		{"a class that comes to no name", []string{"Ünicode", "--cases=" + dir}, "is no name for cases"},
 		{"no tasks wanted", []string{"BWorker", "--cases=" + dir, "--from-queue=0"}, "--from-queue 0 must be at least 1"},
 		{"rows without tasks", []string{"BWorker", "--cases=" + dir, "--rows=a.b"}, "--rows and --keep are about real tasks"},
