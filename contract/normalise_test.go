@@ -59,7 +59,7 @@ var symbolicCase = Case{
 
 // pieces of texts that stand for something else in each run, and some that do not.
 var pieceNames = []string{
-	"text", "0", "1791234567", "127.0.0.1:1", "PHID-USER-aaaaaaaaaaaaaaaaaaaa", "\xff\x00", "{", "\n", "{{now}}", "{{receiver a}}",
+	"text", "0", "1234567890", "127.0.0.1:1", "PHID-USER-aaaaaaaaaaaaaaaaaaaa", "\xff\x00", "{", "\n", "{{now}}", "{{receiver a}}",
 	"NOW", "END", "-864000", "+100000", "+77", "A", "B", "CLOSED", "NEW0", "NEW1", "NEW2",
 }
 
