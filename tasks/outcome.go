@@ -1,6 +1,9 @@
 package tasks
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Kind says how an execution ended.
 type Kind string
@@ -96,4 +99,52 @@ type Settled struct {
 	// ErrInvalid or ErrTooLarge: this outcome cannot be stored, the lease is
 	// still held, and another outcome may be settled.
 	Err error
+}
+
+// Result answers how the archive records an execution that ended so, and
+// whether the task goes there at all.
+func (k Kind) Result() (result int, archives bool) {
+	switch k {
+	case Succeeded:
+		return ResultSuccess, true
+	case Failed:
+		return ResultFailure, true
+	}
+	return 0, false
+}
+
+// PlaceAfter answers where a task waits that stays in the queue, once the lease
+// has ended with an outcome, by the clock of the store. The owner always
+// changes, so that nothing said under the lease can touch the row again; it is
+// NULL only where the task was never tried, because stock Phorge runs a row with
+// NULL at once.
+func (l Lease) PlaceAfter(o Outcome, now int64) Place {
+	switch o.Kind {
+	case Yielded:
+		return placeAt(YieldOwner, now, max(o.Wait, MinYield))
+	case Retry:
+		return placeAt(RetryOwner(l.Fence, l.Crashes), now, o.Wait)
+	case Crashed:
+		return placeAt(RetryOwner(l.Fence, l.Crashes+1), now, o.Wait)
+	}
+	back := BackOwner(l.Fence, l.Crashes)
+	switch {
+	case o.Wait > 0:
+		return placeAt(back, now, o.Wait)
+	case l.Prior.Owner == nil || Nobody(*l.Prior.Owner):
+		return l.Prior
+	case l.Prior.Expires == nil:
+		return placeAt(back, 0, 0)
+	}
+	// The lease that ended before this one is not revived, but the task keeps
+	// its place among the expired.
+	return placeAt(back, *l.Prior.Expires, 0)
+}
+
+// placeAt counts a wait in whole seconds, as PHP's cast to int does. An epoch
+// that Phorge's column cannot hold becomes the nearest one that it can, so that
+// a task means the same in every store.
+func placeAt(owner string, now int64, wait time.Duration) Place {
+	expires := min(max(now+int64(wait/time.Second), 0), math.MaxUint32)
+	return Place{Owner: &owner, Expires: &expires}
 }

@@ -128,7 +128,7 @@ func (w *worker) round(ctx context.Context) error {
 	// Only what stays as it is can be asked for again: a task that waits may be
 	// leased meanwhile by a process that dies before anybody knows.
 	ended := slices.DeleteFunc(settlements, func(s tasks.Settlement) bool {
-		_, archives := resultOf(s.Outcome.Kind)
+		_, archives := s.Outcome.Kind.Result()
 		return !archives
 	})
 	_, err = w.Settle(ctx, ended)

@@ -84,7 +84,7 @@ func (tx *txn) settle(settlements []tasks.Settlement, problems []error, live boo
 			if answer.FollowUps, err = tx.end(task, s); err != nil {
 				return nil, err
 			}
-			if result, archives := resultOf(s.Outcome.Kind); archives {
+			if result, archives := s.Outcome.Kind.Result(); archives {
 				delete(active, s.ID)
 				past[s.ID] = &tasks.Record{Task: *task, Archive: &tasks.Archive{Result: result}}
 			}
@@ -113,7 +113,7 @@ func (tx *txn) end(task *tasks.Task, s tasks.Settlement) ([]int64, error) {
 		task.FailureCount++
 		task.FailureTime = &tx.now
 	}
-	task.Place = after(s.Lease, o, tx.now)
+	task.Place = s.Lease.PlaceAfter(o, tx.now)
 	if o.Kind != tasks.Released { // as leasing: nothing came of the task
 		task.DateModified = tx.now
 	}

@@ -128,7 +128,7 @@ func TestB27SettleWhoseCommitIsNotAnsweredSettlesOnce(t *testing.T) {
 					t.Fatal(err, answers)
 				}
 				table := "worker_activetask"
-				if _, archives := resultOf(c.outcome.Kind); archives {
+				if _, archives := c.outcome.Kind.Result(); archives {
 					table = "worker_archivetask"
 				}
 				if q.number("SELECT COUNT(*) FROM "+table+" WHERE id = ? AND "+c.want, id) != 1 {

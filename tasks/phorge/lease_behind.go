@@ -56,7 +56,7 @@ func (r *returned) lookAgain(settlements []tasks.Settlement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range settlements {
-		_, archives := resultOf(s.Outcome.Kind)
+		_, archives := s.Outcome.Kind.Result()
 		if !archives && s.Outcome.Kind != tasks.Yielded && s.Outcome.Wait <= 0 && len(r.ids) < maxMissed {
 			r.ids = append(r.ids, s.ID)
 		}

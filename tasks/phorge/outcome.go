@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 )
@@ -22,7 +21,7 @@ type outcomes struct {
 // settle applies an outcome to a row that the caller holds. For a row that
 // goes to the archive it answers the result.
 func (o *outcomes) settle(r *row, s tasks.Settlement, ids []int64) (result int, archives bool) {
-	if result, archives = resultOf(s.Outcome.Kind); archives {
+	if result, archives = s.Outcome.Kind.Result(); archives {
 		a := tasks.Archive{Result: result, Epoch: o.now}
 		if result == tasks.ResultSuccess {
 			a.Duration = max(0, s.Outcome.Duration.Microseconds())
@@ -35,58 +34,12 @@ func (o *outcomes) settle(r *row, s tasks.Settlement, ids []int64) (result int, 
 		r.FailureCount = min(r.FailureCount+1, math.MaxUint32)
 		r.FailureTime = &o.now
 	}
-	r.Place = after(s.Lease, s.Outcome, o.now)
+	r.Place = s.Lease.PlaceAfter(s.Outcome, o.now)
 	if s.Outcome.Kind != tasks.Released { // as leasing: nothing came of the task
 		r.DateModified = o.now
 	}
 	o.saved = append(o.saved, r)
 	return 0, false
-}
-
-// resultOf answers how the archive records a kind of outcome.
-func resultOf(kind tasks.Kind) (result int, archives bool) {
-	switch kind {
-	case tasks.Succeeded:
-		return tasks.ResultSuccess, true
-	case tasks.Failed:
-		return tasks.ResultFailure, true
-	}
-	return 0, false
-}
-
-// after answers where a task waits once its lease has ended. The owner always
-// changes, so that nothing said under the lease can touch the row again; it is
-// NULL only where the task was never tried, because stock Phorge runs a row
-// with NULL at once.
-func after(lease tasks.Lease, o tasks.Outcome, now int64) tasks.Place {
-	switch o.Kind {
-	case tasks.Yielded:
-		return place(tasks.YieldOwner, now, max(o.Wait, tasks.MinYield))
-	case tasks.Retry:
-		return place(tasks.RetryOwner(lease.Fence, lease.Crashes), now, o.Wait)
-	case tasks.Crashed:
-		return place(tasks.RetryOwner(lease.Fence, lease.Crashes+1), now, o.Wait)
-	}
-	back := tasks.BackOwner(lease.Fence, lease.Crashes)
-	prior := lease.Prior
-	switch {
-	case o.Wait > 0:
-		return place(back, now, o.Wait)
-	case prior.Owner == nil || tasks.Nobody(*prior.Owner):
-		return prior
-	case prior.Expires == nil:
-		return place(back, 0, 0)
-	}
-	// The lease that ended before this one is not revived, but the task keeps
-	// its place among the expired.
-	return place(back, *prior.Expires, 0)
-}
-
-// place counts a wait in whole seconds, as PHP's cast to int does. An epoch
-// that the column cannot hold becomes the nearest one that it can.
-func place(owner string, now int64, wait time.Duration) tasks.Place {
-	expires := min(max(now+int64(wait/time.Second), 0), math.MaxUint32)
-	return tasks.Place{Owner: &owner, Expires: &expires}
 }
 
 // leftBy reports whether a row stands where this very settlement puts it. Only
@@ -98,7 +51,7 @@ func leftBy(s tasks.Settlement, at tasks.Place, doubt bool) bool {
 	default:
 		return false
 	}
-	left := after(s.Lease, s.Outcome, 0)
+	left := s.Lease.PlaceAfter(s.Outcome, 0)
 	if left.Owner == nil || at.Owner == nil {
 		return doubt && left.Owner == nil && at.Owner == nil
 	}
@@ -137,6 +90,6 @@ func readTraces(ctx context.Context, tx *sql.Tx, ids []int64) (map[int64]trace, 
 // leftBy reports whether this very settlement archived the row: the archive
 // keeps the owner, and an owner is unique to one lease.
 func (t trace) leftBy(s tasks.Settlement) bool {
-	result, archives := resultOf(s.Outcome.Kind)
+	result, archives := s.Outcome.Kind.Result()
 	return archives && t.owner != nil && *t.owner == s.Lease.Owner && t.result == result
 }
