@@ -39,6 +39,9 @@ type Task struct {
 	// Place holds the lease columns as they stand in the row.
 	Place
 
+	// Traceparent is as NewTask.Traceparent.
+	Traceparent string `json:"-"`
+
 	// Lease is the lease that the caller holds. Set on tasks answered by
 	// Store.Lease, nil on tasks that were only looked at.
 	Lease *Lease `json:"-"`
@@ -87,6 +90,11 @@ type NewTask struct {
 	// DelayUntil is the epoch before which the task is not leased; 0 means at
 	// once.
 	DelayUntil int64 `json:"delayUntil,omitempty"`
+
+	// Traceparent is the W3C trace context of whoever queued the task; "" means
+	// that nobody traces it. It travels beside the data, and is no part of what
+	// makes two tasks the same.
+	Traceparent string `json:"-"`
 }
 
 // Validate answers an error that wraps ErrInvalid and names the field when

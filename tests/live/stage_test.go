@@ -97,9 +97,10 @@ func TestPHPIsObservedOnAStageAndLeavesNothing(t *testing.T) {
 	maps.DeleteFunc(got.Headers, func(name, _ string) bool {
 		return name == "User-Agent" || name == "Content-Length" || name == "X-Phabricator-Webhook-Signature"
 	})
-	want := contract.Request{Receiver: "hook", Method: "POST", Target: "/x?y=%20", Headers: map[string]string{
-		"Host": "{{receiver hook}}", "Accept": "*/*", "Accept-Encoding": "gzip", "Content-Type": "application/json",
-	}}
+	want := contract.Request{Receiver: "hook", Method: "POST", Target: "/x?y=%20",
+		Order: "Host, User-Agent, Accept, Content-Type, X-Phabricator-Webhook-Signature, Accept-Encoding, Content-Length", Headers: map[string]string{
+			"Host": "{{receiver hook}}", "Accept": "*/*", "Accept-Encoding": "gzip", "Content-Type": "application/json",
+		}}
 	if diff := cmp.Diff(want, got); diff != "" || body == "" {
 		t.Errorf("%s\nwith the body %q", diff, body)
 	}
