@@ -39,7 +39,9 @@ type Task struct {
 	// Place holds the lease columns as they stand in the row.
 	Place
 
-	// Traceparent is as NewTask.Traceparent.
+	// Traceparent is as NewTask.Traceparent. Set on tasks answered by
+	// Store.Lease, as far as the store keeps it, and empty on tasks that were
+	// only looked at. A store may forget it once the task is archived.
 	Traceparent string `json:"-"`
 
 	// Lease is the lease that the caller holds. Set on tasks answered by
@@ -91,9 +93,9 @@ type NewTask struct {
 	// once.
 	DelayUntil int64 `json:"delayUntil,omitempty"`
 
-	// Traceparent is the W3C trace context of whoever queued the task; "" means
-	// that nobody traces it. It travels beside the data, and is no part of what
-	// makes two tasks the same.
+	// Traceparent is the W3C trace context of whoever queued the task, as the
+	// function Traceparent answers it; "" means that nobody traces it. It travels
+	// beside the data, and is no part of what makes two tasks the same.
 	Traceparent string `json:"-"`
 }
 
@@ -112,6 +114,8 @@ func (n NewTask) Validate() error {
 		why = fmt.Errorf("priority %d is out of range; it is 0 to 4294967295", *n.Priority)
 	case n.DelayUntil < 0 || n.DelayUntil > math.MaxUint32:
 		why = fmt.Errorf("delayUntil %d is out of range; it is an epoch in seconds", n.DelayUntil)
+	case n.Traceparent != "" && Traceparent(n.Traceparent) != n.Traceparent:
+		why = fmt.Errorf("traceparent %.80q is no trace context of version 00", n.Traceparent)
 	case !validPHID(n.ObjectPHID):
 		why = fmt.Errorf("objectPHID %.80q must be at most 64 bytes of UTF-8", *n.ObjectPHID)
 	case !validPHID(n.ContainerPHID):
