@@ -28,6 +28,9 @@ var (
 	// ErrNoKeys: idempotency keys cannot be kept by the store as it is set up.
 	ErrNoKeys = errors.New("idempotency keys cannot be kept")
 
+	// ErrNoAttempts: failed attempts cannot be kept by the store as it is set up.
+	ErrNoAttempts = errors.New("failed attempts are not recorded")
+
 	// ErrNotFound: there is no such task, active or archived.
 	ErrNotFound = errors.New("no such task")
 

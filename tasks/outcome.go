@@ -113,6 +113,9 @@ func (k Kind) Result() (result int, archives bool) {
 	return 0, false
 }
 
+// Fails reports whether an execution that ended so is a failed attempt.
+func (k Kind) Fails() bool { return k == Retry || k == Failed || k == Crashed }
+
 // PlaceAfter answers where a task waits that stays in the queue, once the lease
 // has ended with an outcome, by the clock of the store. The owner always
 // changes, so that nothing said under the lease can touch the row again; it is

@@ -91,4 +91,29 @@ func Crashes(owner string) int {
 	return int(n)
 }
 
+// DeadHolder answers whose lease a row carries that is taken over, when that is
+// a Gantry, and another than the one with this nonce: whose lease runs out is
+// dead, unless it is the one that asks, to which the answer that leased the task
+// was lost.
+func DeadHolder(owner *string, nonce string) (holder Owner, dead bool) {
+	if owner == nil {
+		return Owner{}, false
+	}
+	holder, ok := ParseOwner(*owner)
+	return holder, ok && holder.Nonce != nonce
+}
+
+// CrashesOnceTaken answers the crashes of a task that the Gantry with this nonce
+// leases: those that its owner counts, and that of a DeadHolder.
+func CrashesOnceTaken(owner *string, nonce string) int {
+	if owner == nil {
+		return 0
+	}
+	crashes := Crashes(*owner)
+	if _, dead := DeadHolder(owner, nonce); dead {
+		crashes++
+	}
+	return crashes
+}
+
 func base36(n int64) string { return strconv.FormatInt(n, 36) }

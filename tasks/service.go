@@ -36,6 +36,12 @@ type Service interface {
 	// bound.
 	CountArchived(ctx context.Context) (ArchivedCount, error)
 
+	// Attempts answers the latest failed attempts of a task, active or archived,
+	// newest first, at most limit: of a Gantry's settlements and a caller's, and
+	// what was taken over from a Gantry that died. None of a task that nobody
+	// knows. The answer wraps ErrNoAttempts where attempts cannot be kept.
+	Attempts(ctx context.Context, taskID int64, limit int) ([]Attempt, error)
+
 	// Ready answers nil when tasks can be leased and settled now, as far as that
 	// can be found out without changing anything.
 	Ready(ctx context.Context) error

@@ -19,7 +19,7 @@ const (
 	forgetDataSQL = `DELETE FROM data WHERE id IN (SELECT value FROM json_each(?))`
 )
 
-// trim deletes archived tasks, with their data, that are too old or too many:
+// trim deletes archived tasks, with their data and attempts, that are too old or too many:
 // twice as many as this transaction archived, so that it keeps up with any
 // rate and costs no call much; and now and then some more.
 func (tx *txn) trim() error {
@@ -54,10 +54,12 @@ func (tx *txn) forget(query string, args ...any) error {
 		return err
 	}
 	tx.archived -= int64(len(ids))
-	if err := tx.exec(forgetSQL, list(ids)); err != nil {
-		return err
+	for _, statement := range []string{forgetSQL, forgetDataSQL, forgetAttemptsSQL} {
+		if err := tx.exec(statement, list(ids)); err != nil {
+			return err
+		}
 	}
-	return tx.exec(forgetDataSQL, list(ids))
+	return nil
 }
 
 // trimDue reports whether nothing was trimmed for so long that a call which

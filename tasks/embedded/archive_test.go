@@ -78,6 +78,44 @@ func TestTheArchiveForgetsWhatIsOlderThanAllowed(t *testing.T) {
 	}
 }
 
+func TestAttemptsAreBoundedAndForgottenWithTheirTask(t *testing.T) {
+	c := Config{Path: filepath.Join(t.TempDir(), "queue.db"), ArchiveRows: 1}
+	s := open(t, c)
+	if _, err := s.Enqueue(t.Context(), some(1)); err != nil {
+		t.Fatal(err)
+	}
+	kept := func() (n int) {
+		t.Helper()
+		if err := openFile(t, c.Path).QueryRow("SELECT COUNT(*) FROM attempt").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	fail := func(kind tasks.Kind) {
+		t.Helper()
+		leased, err := s.Lease(t.Context(), want(1))
+		if err != nil || len(leased) != 1 {
+			t.Fatal(leased, err)
+		}
+		failed := succeeded(leased)
+		failed[0].Outcome = tasks.Outcome{Kind: kind, Wait: -time.Minute}
+		if _, err := s.Settle(t.Context(), failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range tasks.AttemptsKept + 10 {
+		fail(tasks.Retry)
+	}
+	fail(tasks.Failed)
+	if n := kept(); n != tasks.AttemptsKept {
+		t.Errorf("%d attempts are kept, want %d", n, tasks.AttemptsKept)
+	}
+	settleSome(t, s, 1)
+	if n := kept(); n != 0 {
+		t.Errorf("%d attempts are kept of a task that is forgotten", n)
+	}
+}
+
 func TestTheArchiveMayKeepEverything(t *testing.T) {
 	c, set := clocked(t)
 	c.ArchiveAge = -1

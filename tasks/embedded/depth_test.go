@@ -74,7 +74,7 @@ var depths = []struct {
 	{"all wait without an owner", "'A'", "NULL", "4000000000", "2000", want(64), 0, 2000},
 	{"all are held", "'A'", "'gantry:1:0:n:h'", "4000000000", "2000", want(64), 0, 2000},
 	{"all failed before and are due", "'A'", "'(retry):1:0'", "n", "2000", want(64), 64, 12000},
-	{"all are held by the dead", "'A'", "'gantry:1:0:n:h'", "n", "2000", want(64), 64, 12000},
+	{"all are held by the dead", "'A'", "'gantry:1:0:n:h'", "n", "2000", want(64), 64, 15000},
 	{"all were freed", "'A'", "NULL", "n", "n % 7", want(64), 64, 100000},
 }
 
@@ -198,6 +198,7 @@ func useAll(t *testing.T, s *Store, file *sql.DB) {
 	must(s.List(ctx, tasks.Filter{State: tasks.Archived, Limit: 5}))
 	must(s.Stats(ctx))
 	must(s.CountArchived(ctx))
+	must(s.Attempts(ctx, ids[0], 5))
 	must(nil, s.Ready(ctx))
 	must(s.LeaseFor(ctx, "caller", want(1)))
 	_, _, err = s.EnqueueOnce(ctx, tasks.Once{Key: "k", Keep: time.Hour}, []tasks.NewTask{{Class: "B", Data: []byte("1")}})

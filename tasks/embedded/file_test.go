@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestFilesThatAreNoQueueAreRefused(t *testing.T) {
 		{"the file of a program that counts", sqlite("PRAGMA user_version = 1"), "SQLite file of something else", false},
 		{
 			"a queue of tomorrow", sqlite(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, schemaVersion+1)),
-			"a newer Gantry has upgraded it to version 2, and this one knows 1", false,
+			fmt.Sprintf("a newer Gantry has upgraded it to version %d, and this one knows %d", schemaVersion+1, schemaVersion), false,
 		},
 		{"nothing, in a directory that is not there", func(path string) error { return os.Remove(filepath.Dir(path)) }, "no such file", true},
 	} {
@@ -98,6 +99,48 @@ func TestAQueueThatIsUpgradedMeanwhileIsLeftAlone(t *testing.T) {
 	if _, err := q.Enqueue(t.Context(), some(1)); err == nil || !strings.Contains(err.Error(), "use the newer one") {
 		t.Errorf("Enqueue answers %v", err)
 	}
+}
+
+func TestAQueueOfVersion1IsUpgradedAndKeepsWhatIsInIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := openFile(t, path)
+	if _, err := old.Exec(versions[0] + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1;", applicationID) + `
+INSERT INTO task (id, taskClass, failureCount, priority, dateCreated, dateModified) VALUES (1, 'A', 2, 1000, 5, 5);
+INSERT INTO archive VALUES (2, 'B', 'w#1', 9, 0, 2000, NULL, NULL, 5, 6, 0, 7, 6);
+INSERT INTO data VALUES (1, '{"k":1.0}'), (2, '[]');
+UPDATE queue SET clock = 6, lastID = 2, fence = 1, archived = 1;`); err != nil {
+		t.Fatal(err)
+	}
+	before, err := rows{old}.All()
+	if err != nil || len(before) != 2 {
+		t.Fatal(before, err)
+	}
+	s := open(t, Config{Path: path})
+	if after, err := (rows{old}).All(); err != nil || !reflect.DeepEqual(before, after) {
+		t.Errorf("the rows were %+v and are %+v (%v)", before, after, err)
+	}
+	var version int
+	if err := old.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != schemaVersion {
+		t.Errorf("the file has version %d (%v)", version, err)
+	}
+	leased, err := s.Lease(t.Context(), want(1))
+	if err != nil || len(leased) != 1 || string(leased[0].Data) != `{"k":1.0}` {
+		t.Fatal(leased, err)
+	}
+	_, err = s.Settle(t.Context(), []tasks.Settlement{{
+		ID: 1, Lease: *leased[0].Lease, Outcome: tasks.Outcome{Kind: tasks.Failed, Reason: "no use"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempts, err := s.Attempts(t.Context(), 1, 10)
+	if err != nil || len(attempts) != 1 || attempts[0].Number != 3 || attempts[0].Reason != "no use" {
+		t.Errorf("the attempts are %+v (%v)", attempts, err)
+	}
+	sound(t, old)
 }
 
 func TestManyProcessesMayCreateAQueueAtOnce(t *testing.T) {

@@ -138,7 +138,12 @@ func (tx *txn) take(chosen []tasks.Task, name string, req tasks.LeaseRequest) er
 	ids := make([]int64, len(chosen))
 	for i := range chosen {
 		t := &chosen[i]
-		crashes := tx.store.crashes(t.Owner)
+		if holder, dead := tasks.DeadHolder(t.Owner, tx.store.nonce); dead {
+			if err := tx.record(tasks.LostAttempt(*t, holder, tx.now)); err != nil {
+				return err
+			}
+		}
+		crashes := tasks.CrashesOnceTaken(t.Owner, tx.store.nonce)
 		st := stamp{tx.store.ownerFor(name, tx.fence, crashes), tx.now + max(1, seconds(req.Want(t.Class).LeaseTime))}
 		t.Lease = &tasks.Lease{Owner: st.owner, Fence: tx.fence, Crashes: crashes, Expires: st.expires, Prior: t.Place}
 		t.Place = tasks.Place{Owner: &st.owner, Expires: &st.expires}
@@ -155,20 +160,6 @@ func (tx *txn) take(chosen []tasks.Task, name string, req tasks.LeaseRequest) er
 		chosen[i].Data = data[chosen[i].ID]
 	}
 	return err
-}
-
-// crashes counts how often whoever held a task that is due died with it. A
-// Gantry whose lease ran out is dead, unless it is this one: then the answer to
-// the call that leased the task was lost.
-func (s *Store) crashes(owner *string) int {
-	if owner == nil {
-		return 0
-	}
-	crashes := tasks.Crashes(*owner)
-	if holder, ok := tasks.ParseOwner(*owner); ok && holder.Nonce != s.nonce {
-		crashes++
-	}
-	return crashes
 }
 
 // choose answers the tasks to be leased: new ones by (priority, id), then those

@@ -13,7 +13,7 @@ const (
 
 	// schemaVersion is the version that this program reads and writes:
 	// PRAGMA user_version of the file.
-	schemaVersion = 1
+	schemaVersion = len(versions)
 )
 
 // lane says by which index a row is found. Each row is in one lane, and so in
@@ -35,7 +35,7 @@ const (
 // know what has passed; so the leaseExpires that was found to have passed is
 // written to ripe, and the row changes its lane. Whoever writes leaseExpires
 // anew, a person with the sqlite3 shell included, need not know of it.
-var versions = []string{`
+var versions = [...]string{`
 CREATE TABLE queue (
 	id INTEGER PRIMARY KEY CHECK (id = 1),
 	clock INTEGER NOT NULL,    -- the latest time that was seen
@@ -100,7 +100,21 @@ CREATE INDEX inboxAge ON inbox (epoch);
 CREATE TABLE data (
 	id INTEGER PRIMARY KEY,
 	data TEXT NOT NULL
-);`}
+);`, `
+CREATE TABLE attempt (
+	id INTEGER PRIMARY KEY,
+	taskID INTEGER NOT NULL,
+	taskClass TEXT NOT NULL,
+	attempt INTEGER NOT NULL,
+	route TEXT NOT NULL,
+	category TEXT NOT NULL,
+	reason TEXT NOT NULL,
+	host TEXT NOT NULL,
+	leaseOwner TEXT NOT NULL,
+	durationUs INTEGER NOT NULL,
+	epoch INTEGER NOT NULL
+);
+CREATE INDEX attemptTask ON attempt (taskID, id);`}
 
 const identifySQL = `SELECT (SELECT application_id FROM pragma_application_id),
 (SELECT user_version FROM pragma_user_version), (SELECT COUNT(*) FROM sqlite_schema)`
@@ -108,11 +122,15 @@ const identifySQL = `SELECT (SELECT application_id FROM pragma_application_id),
 // upgrade brings the file to schemaVersion, whichever process comes first.
 func (s *Store) upgrade(ctx context.Context) error {
 	w := s.writer.conn
-	if _, err := s.identify(w); err != nil { // before anything is written
+	err := s.patiently(ctx, func() error { // before anything is written
+		_, err := s.identify(w)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	var mode string
-	err := s.patiently(ctx, func() error { return w.row("PRAGMA journal_mode = WAL", nil, &mode) })
+	err = s.patiently(ctx, func() error { return w.row("PRAGMA journal_mode = WAL", nil, &mode) })
 	if err != nil {
 		return err
 	}
@@ -170,9 +188,10 @@ func (s *Store) checkVersion(version int) error {
 // farAhead is how far the file may be ahead of the clock, in seconds.
 const farAhead = 24 * 60 * 60
 
-func (s *Store) checkClock() error {
+func (s *Store) checkClock(ctx context.Context) error {
 	var clock int64
-	if err := s.writer.conn.row("SELECT clock FROM queue", nil, &clock); err != nil {
+	err := s.patiently(ctx, func() error { return s.writer.conn.row("SELECT clock FROM queue", nil, &clock) })
+	if err != nil {
 		return err
 	}
 	if ahead := clock - s.config.Clock().Unix(); ahead > farAhead {

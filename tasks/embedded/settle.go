@@ -100,6 +100,11 @@ func (tx *txn) settle(settlements []tasks.Settlement, problems []error, live boo
 // the follow-ups.
 func (tx *txn) end(task *tasks.Task, s tasks.Settlement) ([]int64, error) {
 	o := s.Outcome
+	if o.Kind.Fails() {
+		if err := tx.record(tasks.FailedAttempt(*task, s, tx.store.config.Host, tx.now)); err != nil {
+			return nil, err
+		}
+	}
 	switch o.Kind {
 	case tasks.Succeeded:
 		followUps, err := tx.insert(o.FollowUps, task.Priority)

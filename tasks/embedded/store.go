@@ -7,8 +7,8 @@
 // them; renew.go keeps leases alive and settle.go ends them. Every settlement
 // names the owner it holds the row under, and a row that carries another owner
 // is left alone. inspect.go and operate.go are what a person does to the queue,
-// service.go what callers of other processes want besides, and archive.go
-// forgets old tasks.
+// service.go what callers of other processes want besides, attempts.go keeps why
+// tasks failed, and archive.go forgets old tasks.
 //
 // # Writing
 //
@@ -182,7 +182,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.upgrade(ctx); err != nil {
 		return err
 	}
-	if err := s.checkClock(); err != nil {
+	if err := s.checkClock(ctx); err != nil {
 		return err
 	}
 	for range readConns {

@@ -36,52 +36,20 @@ const (
 	trimEvery = time.Minute
 )
 
-// The widths of the columns, in characters, and the cap of a reason in bytes.
-const (
-	routeWidth    = 16
-	categoryWidth = 32
-	hostWidth     = 64
-	reasonBytes   = 4096
-)
-
 // errNoAttempts: attempts could not be written, for a reason that does not
 // pass. What they belong to is then written without them.
 var errNoAttempts = errors.New("attempts cannot be written")
 
-// attemptOf answers what is recorded of a failed outcome. The row is as it was
-// before.
-func (s *Store) attemptOf(r *row, settlement tasks.Settlement, now int64) tasks.Attempt {
-	o := settlement.Outcome
-	return tasks.Attempt{
-		TaskID: r.ID, Class: r.Class, Number: r.FailureCount + 1,
-		Route: settlement.Route, Category: o.Category, Reason: o.Reason,
-		Host: s.host, Owner: settlement.Lease.Owner,
-		Duration: max(0, o.Duration.Microseconds()), Epoch: now,
-	}
-}
-
-// lostAttempt answers what is recorded of a task whose holder died. Nobody can
-// say any more whether the work had begun.
-func lostAttempt(r *row, holder tasks.Owner, now int64) tasks.Attempt {
-	return tasks.Attempt{
-		TaskID: r.ID, Class: r.Class, Number: r.FailureCount + 1, Category: tasks.CategoryLost,
-		Reason: "the Gantry that held the task died, or was cut off from the database, before it said what became of it",
-		Host:   holder.Host, Owner: *r.Owner, Epoch: now,
-	}
-}
-
 // insertAttempts writes attempts in the transaction of what they belong to.
 func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, attempts []tasks.Attempt) error {
 	rows := bulk{head: `INSERT INTO ` + s.gantry.table("attempts") + ` (` + attemptColumns + `) VALUES `, row: `(?,?,?,?,?,?,?,?,?,?)`}
-	for part := range slices.Chunk(attempts, insertBytes/reasonBytes) {
+	for part := range slices.Chunk(attempts, insertBytes/tasks.ReasonBytes) {
 		values := make([]any, 0, 10*len(part))
 		for _, a := range part {
-			values = append(values, a.TaskID, a.Class, a.Number, clip(a.Route, routeWidth), clip(a.Category, categoryWidth),
-				redact(a.Reason, reasonBytes), clip(a.Host, hostWidth), a.Owner, a.Duration, a.Epoch)
+			values = append(values, a.TaskID, a.Class, a.Number, a.Route, a.Category, a.Reason, a.Host, a.Owner, a.Duration, a.Epoch)
 		}
 		_, err := rows.exec(ctx, tx, len(part), values)
-		var refusal *mysql.MySQLError
-		if errors.As(err, &refusal) && passing[refusal.Number] == "" && !contended(err) {
+		if lasting(err) {
 			return fmt.Errorf("%w: %w", errNoAttempts, err)
 		}
 		if err != nil {
@@ -89,6 +57,12 @@ func (s *Store) insertAttempts(ctx context.Context, tx *sql.Tx, attempts []tasks
 		}
 	}
 	return nil
+}
+
+// lasting reports whether the server refuses, for a reason that does not pass.
+func lasting(err error) bool {
+	var refusal *mysql.MySQLError
+	return errors.As(err, &refusal) && passing[refusal.Number] == "" && !contended(err)
 }
 
 // recording runs a transaction with attempts, and again without when those
@@ -102,13 +76,17 @@ func (s *Store) recording(ctx context.Context, run func(record bool) error) erro
 	return err
 }
 
-// Attempts answers the latest failed attempts of a task, newest first, at most
-// limit. Those older than two weeks are gone. It fails where Gantry does.
+// Attempts implements tasks.Service. Those older than two weeks are gone. It
+// fails where Gantry does.
 func (s *Store) Attempts(ctx context.Context, taskID int64, limit int) ([]tasks.Attempt, error) {
 	if err := s.gantry.usable(ctx, s.db); err != nil {
 		return nil, err
 	}
 	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(attemptsSQL, s.gantry.table("attempts")), taskID, max(0, limit))
+	if lasting(err) {
+		s.gantry.failed(err)
+		return nil, s.Gantry()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the attempts of task %d: %w", taskID, s.server.explain(err))
 	}

@@ -65,3 +65,12 @@ func NamespaceIn(dsn string) (string, error) {
 	}
 	return namespace, nil
 }
+
+// WorkerDSN answers the DSN of the worker database of a Phorge on the server at
+// host:port.
+func WorkerDSN(address, user, password, namespace string) string {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = user, password, "tcp", address
+	cfg.DBName = namespace + "_worker"
+	return cfg.FormatDSN()
+}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/phorge-gantry/gantry/tasks"
 )
 
 // gantry is the database <namespace>_gantry, which holds what Phorge's own
@@ -62,7 +64,7 @@ func (g *gantry) check(ctx context.Context, db *sql.DB) error {
 	defer g.mu.Unlock()
 	g.checked = g.now()
 	if g.database == "" {
-		g.problem = errors.New("the worker database is not called <namespace>_worker, so the name of Gantry's own database is unknown; failed attempts are not recorded")
+		g.problem = fmt.Errorf("%w: the worker database is not called <namespace>_worker, so the name of Gantry's own database is unknown", tasks.ErrNoAttempts)
 		return g.problem
 	}
 	_, err := db.ExecContext(ctx, fmt.Sprintf(probeAttemptsSQL, g.table("attempts")))
@@ -96,7 +98,7 @@ func (g *gantry) explain(err error) error {
 	case err == nil:
 		return nil
 	case !errors.As(err, &refusal):
-		return fmt.Errorf("database %s: failed attempts are not recorded: %w", g.database, err)
+		return fmt.Errorf("database %s: %w: %w", g.database, tasks.ErrNoAttempts, err)
 	}
 	remedy := "look at the database"
 	switch refusal.Number {
@@ -107,7 +109,7 @@ func (g *gantry) explain(err error) error {
 	case 1054:
 		remedy = "it is older than this Gantry; run `gantry storage upgrade`"
 	}
-	return fmt.Errorf("database %s: failed attempts are not recorded; %s: %w", g.database, remedy, err)
+	return fmt.Errorf("database %s: %w; %s: %w", g.database, tasks.ErrNoAttempts, remedy, err)
 }
 
 // Gantry answers nil, or why the database <namespace>_gantry cannot be used and

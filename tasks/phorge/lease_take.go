@@ -55,7 +55,7 @@ func (s *Store) take(ctx context.Context, sr *search) error {
 			return err
 		})
 	}
-	if slices.ContainsFunc(chosen, func(e entry) bool { _, dead := s.deadHolder(e.Owner); return dead }) {
+	if slices.ContainsFunc(chosen, func(e entry) bool { _, dead := tasks.DeadHolder(e.Owner, s.nonce); return dead }) {
 		err = s.recording(ctx, run)
 	} else {
 		err = run(false)
@@ -96,10 +96,10 @@ func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64
 	stamped := map[stamp][]int64{}
 	var lost []tasks.Attempt
 	for _, r := range rows {
-		if holder, dead := s.deadHolder(r.Owner); dead && record {
-			lost = append(lost, lostAttempt(r, holder, now))
+		if holder, dead := tasks.DeadHolder(r.Owner, s.nonce); dead && record {
+			lost = append(lost, tasks.LostAttempt(r.Task, holder, now))
 		}
-		crashes := s.crashes(r.Owner)
+		crashes := tasks.CrashesOnceTaken(r.Owner, s.nonce)
 		st := stamp{s.ownerFor(sr.name, fence, crashes), now + max(1, seconds(sr.req.Want(r.Class).LeaseTime))}
 		r.Lease = &tasks.Lease{Owner: st.owner, Fence: fence, Crashes: crashes, Expires: st.expires, Prior: r.Place}
 		r.Place = tasks.Place{Owner: &st.owner, Expires: &st.expires}
@@ -115,29 +115,6 @@ func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64
 		}
 	}
 	return rows, s.insertAttempts(ctx, tx, lost)
-}
-
-// crashes counts how often whoever held a task died with it.
-func (s *Store) crashes(owner *string) int {
-	if owner == nil {
-		return 0
-	}
-	crashes := tasks.Crashes(*owner)
-	if _, dead := s.deadHolder(owner); dead {
-		crashes++
-	}
-	return crashes
-}
-
-// deadHolder answers who held a task that is due. A Gantry whose lease ran out
-// is dead, unless it is this one: then the answer to the call that leased the
-// task was lost.
-func (s *Store) deadHolder(owner *string) (holder tasks.Owner, dead bool) {
-	if owner == nil {
-		return holder, false
-	}
-	holder, ok := tasks.ParseOwner(*owner)
-	return holder, ok && holder.Nonce != s.nonce
 }
 
 // lockDue locks the due rows among ids that nobody has locked. Where there is

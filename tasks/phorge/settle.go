@@ -130,13 +130,7 @@ func (b *batch) commit(ctx context.Context) error {
 	return b.store.recording(ctx, run)
 }
 
-func fails(s tasks.Settlement) bool {
-	switch s.Outcome.Kind {
-	case tasks.Retry, tasks.Failed, tasks.Crashed:
-		return true
-	}
-	return false
-}
+func fails(s tasks.Settlement) bool { return s.Outcome.Kind.Fails() }
 
 // followUps answers how many follow-ups a settlement queues when it is stored.
 func (b *batch) followUps(i int) int {
@@ -204,7 +198,7 @@ func (b *batch) decide(rows map[int64]*row, past map[int64]trace, now int64) {
 			b.written[i] = true
 			answer.FollowUps = mine
 			if fails(s) {
-				b.attempts = append(b.attempts, b.store.attemptOf(r, s, now))
+				b.attempts = append(b.attempts, tasks.FailedAttempt(r.Task, s, b.store.host, now))
 			}
 			if result, ok := b.settle(r, s, mine); ok {
 				delete(rows, s.ID)

@@ -68,10 +68,7 @@ type Store struct {
 	gantry *gantry
 }
 
-var (
-	_ tasks.Service       = (*Store)(nil)
-	_ tasks.AttemptReader = (*Store)(nil)
-)
+var _ tasks.Service = (*Store)(nil)
 
 // Open connects, checks that the server and its tables can be worked with, and
 // repairs the task counter. Its errors wrap tasks.ErrUnavailable when trying

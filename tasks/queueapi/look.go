@@ -2,6 +2,7 @@ package queueapi
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -19,9 +20,6 @@ const (
 	// maxPages bounds how often a store is asked for one page of tasks that
 	// match.
 	maxPages = 50
-
-	// maxAttempts is how many failed attempts a task is shown with.
-	maxAttempts = 20
 )
 
 // stats is a bounded count of a queue. More says that something was not counted
@@ -207,12 +205,11 @@ func show(c *call) (answer, error) {
 		return answer{}, err
 	}
 	v := view(record.Task, record.Archive).withData(record.Data)
-	if reader, ok := c.queue.Store.(tasks.AttemptReader); ok {
-		// Where they are not kept, the task is answered all the same.
-		if attempts, err := reader.Attempts(ctx, id, maxAttempts); err == nil {
-			v.Attempts = viewAttempts(attempts)
-		}
+	attempts, err := c.queue.Store.Attempts(ctx, id, tasks.AttemptsKept)
+	if err != nil && !errors.Is(err, tasks.ErrNoAttempts) {
+		return answer{}, err
 	}
+	v.Attempts = viewAttempts(attempts)
 	return answer{Data: v}, nil
 }
 
@@ -220,11 +217,7 @@ func show(c *call) (answer, error) {
 const protocol = 1
 
 func meta(c *call) (answer, error) {
-	capabilities := []string{"awaken", "cursor", "fence", "followups", "idempotency", "renew", "settle", "wait"}
-	if _, ok := c.queue.Store.(tasks.AttemptReader); ok {
-		capabilities = append(capabilities, "attempts")
-	}
-	slices.Sort(capabilities)
+	capabilities := []string{"attempts", "awaken", "cursor", "fence", "followups", "idempotency", "renew", "settle", "wait"}
 	return answer{Data: map[string]any{
 		"protocol": protocol, "instance": c.queue.name, "backend": c.queue.Backend, "capabilities": capabilities,
 		"limits": map[string]int64{

@@ -38,6 +38,7 @@ type queue struct {
 	given    []int64 // ids that another store gave out and that this one follows
 	fence    int64
 	inbox    map[string]remembered // by idempotency key
+	failed   map[int64][]tasks.Attempt
 }
 
 var (
@@ -54,6 +55,7 @@ func NewMemory(clock func() int64) *Memory {
 		archived: map[int64]tasks.Record{},
 		made:     map[int64]int64{},
 		inbox:    map[string]remembered{},
+		failed:   map[int64][]tasks.Attempt{},
 	}}
 }
 

@@ -112,6 +112,9 @@ func (m *Memory) take(task tasks.Task, leaseTime time.Duration) tasks.Task {
 }
 
 func (m *Memory) takeAs(task tasks.Task, leaseTime time.Duration, owner func(fence int64, crashes int) string) tasks.Task {
+	if holder, dead := tasks.DeadHolder(task.Owner, m.nonce); dead {
+		m.remember(tasks.LostAttempt(task, holder, m.clock()))
+	}
 	lease := tasks.Lease{
 		Fence:   m.fence,
 		Crashes: m.crashes(task.Place),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -71,6 +72,23 @@ func (m *Memory) CountArchived(ctx context.Context) (counted tasks.ArchivedCount
 		}
 	}
 	return counted, nil
+}
+
+// remember keeps an attempt, the newest first.
+func (m *Memory) remember(a tasks.Attempt) {
+	kept := slices.Insert(m.failed[a.TaskID], 0, a)
+	m.failed[a.TaskID] = kept[:min(len(kept), tasks.AttemptsKept)]
+}
+
+// Attempts implements tasks.Service.
+func (m *Memory) Attempts(ctx context.Context, taskID int64, limit int) ([]tasks.Attempt, error) {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	kept := m.failed[taskID]
+	return slices.Clone(kept[:min(len(kept), max(0, limit))]), nil
 }
 
 // Ready implements tasks.Service.

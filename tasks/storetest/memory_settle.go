@@ -40,6 +40,9 @@ func (m *Memory) settle(s tasks.Settlement, live bool) (followUps []int64, err e
 	if live && task.Expires != nil && *task.Expires < now {
 		return nil, lost(s.ID, s.Lease.Owner)
 	}
+	if s.Outcome.Kind.Fails() {
+		m.remember(tasks.FailedAttempt(task, s, m.host, now))
+	}
 	switch s.Outcome.Kind {
 	case tasks.Succeeded:
 		followUps, err := m.insert(s.Outcome.FollowUps, task.Priority)

@@ -1,4 +1,4 @@
-package phorge
+package tasks
 
 import (
 	"regexp"
@@ -45,7 +45,7 @@ func shorten(text string, bytes int) string {
 	return text[:bytes]
 }
 
-// clip shortens a text to so many characters that every column can hold.
+// clip is redact for texts whose columns are so many characters wide.
 func clip(text string, characters int) string {
 	text = redact(text, 4*characters)
 	if runes := []rune(text); len(runes) > characters {
