@@ -203,7 +203,7 @@ func (b *book) counts() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	stats := b.stats
-	stats.Held = len(b.held)
+	stats.Held, stats.Slots = len(b.held), b.allSlots()
 	for _, g := range b.groups {
 		stats.Running += g.running
 	}

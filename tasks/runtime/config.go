@@ -66,6 +66,9 @@ type Config struct {
 	// archived as failed. 0 means DefaultMaxCrashes.
 	MaxCrashes int
 
+	// Observer is told what becomes of tasks, for metrics. Nil: nobody is.
+	Observer Observer
+
 	// Log is told what a person needs to know. The zero value discards it.
 	Log zerolog.Logger
 }
@@ -123,6 +126,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.IdlePoll = orDefault(c.IdlePoll, DefaultIdlePoll)
 	c.DrainTimeout = orDefault(c.DrainTimeout, DefaultDrainTimeout)
 	c.MaxCrashes = orDefault(c.MaxCrashes, DefaultMaxCrashes)
+	if c.Observer == nil {
+		c.Observer = nobody{}
+	}
 
 	problems := []error{
 		positive("Slots", c.Slots),

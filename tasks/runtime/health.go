@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,8 +15,9 @@ const logEvery = 30 * time.Second
 // health is whether one kind of store call works. It logs the first failure,
 // then one line now and then, and the recovery.
 type health struct {
-	call string // as a person reads it: "lease tasks"
-	log  zerolog.Logger
+	call     string // as a person reads it: "lease tasks"
+	log      zerolog.Logger
+	observer Observer
 
 	mu     sync.Mutex
 	err    error     // of the latest call
@@ -26,6 +28,8 @@ type health struct {
 }
 
 func (h *health) failed(err error) {
+	verb, _, _ := strings.Cut(h.call, " ")
+	h.observer.StoreFailed(verb)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()

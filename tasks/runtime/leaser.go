@@ -119,6 +119,7 @@ func (l *loop) ask(g *group) (int, error) {
 		h := &held{task: task, class: c, since: now, seen: called, leaseTime: c.LeaseTime}
 		h.ctx, h.cancel = context.WithCancelCause(context.Background())
 		batch[i] = h
+		l.Observer.Leased(task, c.LeaseTime)
 	}
 	l.book.add(req, batch)
 	l.dispatch()

@@ -52,9 +52,9 @@ func newLoop(c Config, wake signal) *loop {
 		Config:      c,
 		book:        newBook(c),
 		wake:        wake,
-		leasing:     &health{call: "lease tasks", log: c.Log},
-		renewing:    &health{call: "renew leases", log: c.Log},
-		settling:    &health{call: "settle outcomes", log: c.Log},
+		leasing:     &health{call: "lease tasks", log: c.Log, observer: c.Observer},
+		renewing:    &health{call: "renew leases", log: c.Log, observer: c.Observer},
+		settling:    &health{call: "settle outcomes", log: c.Log, observer: c.Observer},
 		stopLeasing: make(chan struct{}),
 		finishing:   make(chan struct{}),
 	}

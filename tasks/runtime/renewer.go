@@ -55,9 +55,10 @@ func (l *loop) renewOnce() bool {
 	l.renewing.worked()
 	lost, revived := l.book.renewedAll(look, answers, called)
 	for _, h := range lost {
-		l.logLost(h, taken)
+		l.tellLost(h, taken)
 	}
 	if revived > 0 {
+		l.Observer.Revived(revived)
 		l.Log.Warn().Int("leases", revived).
 			Msg("leases had expired or had been swept, as by `phd start`, and were still ours: revived")
 	}
@@ -67,8 +68,9 @@ func (l *loop) renewOnce() bool {
 // taken is why a store says that a lease is lost.
 const taken = "the task was cancelled, freed or taken by somebody else"
 
-// logLost is the one line about a lease that ended under us.
-func (l *loop) logLost(h *held, why string) {
+// tellLost is the one word about a lease that ended under us.
+func (l *loop) tellLost(h *held, why string) {
+	l.Observer.Ended(h.class.name, h.route(), tasks.Lost, 0)
 	l.Log.Warn().Int64("id", h.task.ID).Str("taskClass", h.class.name).Str("because", why).
 		Msg("lease lost: nothing is settled")
 }

@@ -89,10 +89,10 @@ func (l *loop) settle(batch []*held) bool {
 	for i, h := range batch {
 		switch refusal := answers[i].Err; {
 		case refusal == nil:
-			l.logSettled(h)
+			l.tellSettled(h)
 			ended = append(ended, h)
 		case errors.Is(refusal, tasks.ErrLeaseLost):
-			l.logLost(h, taken)
+			l.tellLost(h, taken)
 			h.outcome.Kind = tasks.Lost
 			ended = append(ended, h)
 		case !h.refused && (errors.Is(refusal, tasks.ErrInvalid) || errors.Is(refusal, tasks.ErrTooLarge)):
@@ -120,8 +120,9 @@ func (l *loop) settle(batch []*held) bool {
 	return true
 }
 
-// logSettled tells a person about failures, and everything to who debugs.
-func (l *loop) logSettled(h *held) {
+// tellSettled tells a person about failures, and everything to who debugs.
+func (l *loop) tellSettled(h *held) {
+	l.Observer.Ended(h.class.name, h.route(), h.outcome.Kind, h.outcome.Duration)
 	event, message := l.Log.Debug(), "task settled"
 	switch h.outcome.Kind {
 	case tasks.Succeeded:

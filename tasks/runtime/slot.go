@@ -48,7 +48,7 @@ func (l *loop) execute(h *held) tasks.Outcome {
 	case cause == errLost:
 		return tasks.Outcome{Kind: tasks.Lost}
 	case outcome.Kind == tasks.Lost:
-		l.logLost(h, outcome.Reason)
+		l.tellLost(h, outcome.Reason)
 		return outcome
 	case outcome.Kind == tasks.Released && outcome.Wait > 0 && cause != errDeadline:
 		outcome.Wait = max(outcome.Wait, l.book.leaseToLeave(h))
@@ -116,7 +116,14 @@ func (l *loop) run(ctx context.Context, h *held) (outcome tasks.Outcome) {
 // settleable answers the outcome as it is to be settled.
 func (h *held) settleable(outcome tasks.Outcome) tasks.Outcome {
 	switch outcome.Kind {
-	case tasks.Succeeded, tasks.Yielded, tasks.Released:
+	case tasks.Succeeded:
+		for i := range outcome.FollowUps { // they are part of the same trace
+			if f := &outcome.FollowUps[i]; f.Traceparent == "" {
+				f.Traceparent = h.task.Traceparent
+			}
+		}
+		return outcome
+	case tasks.Yielded, tasks.Released:
 		return outcome
 	case tasks.Retry:
 		outcome.Category = cmp.Or(outcome.Category, tasks.CategoryTemporary)

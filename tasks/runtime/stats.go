@@ -20,6 +20,7 @@ type Stats struct {
 
 	Held    int // tasks under a lease now, in whatever state
 	Running int // of these, the ones in a slot
+	Slots   int // how many tasks may be in one, over all limits
 }
 
 // Settled is the number of leases ended with an outcome.
