@@ -78,7 +78,7 @@ func (r rows) Insert(task tasks.Task) (id int64, err error) {
 		return 0, err
 	}
 	if task.Data != nil {
-		if _, err := r.db.Exec("INSERT INTO data VALUES (?, ?)", id, string(task.Data)); err != nil {
+		if _, err := r.db.Exec("INSERT INTO data (id, data) VALUES (?, ?)", id, string(task.Data)); err != nil {
 			return 0, err
 		}
 	}

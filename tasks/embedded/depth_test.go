@@ -20,7 +20,7 @@ func fill(t testing.TB, db *sql.DB, n int, class, owner, expires, priority strin
 	run(t, db, fmt.Sprintf(`WITH RECURSIVE seq (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM seq LIMIT %d)
 INSERT INTO task (id, taskClass, leaseOwner, leaseExpires, failureCount, priority, dateCreated, dateModified)
 SELECT lastID + n, %s, %s, %s, 0, %s, 1, 1 FROM seq, queue`, n, class, owner, expires, priority))
-	run(t, db, `INSERT INTO data SELECT task.id, '{}' FROM task, queue WHERE task.id > lastID`)
+	run(t, db, `INSERT INTO data (id, data) SELECT task.id, '{}' FROM task, queue WHERE task.id > lastID`)
 	run(t, db, `UPDATE queue SET lastID = lastID + ?`, n)
 }
 

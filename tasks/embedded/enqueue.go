@@ -53,7 +53,7 @@ var (
 	insertTask = bulk(`INSERT INTO task (id, taskClass, leaseOwner, leaseExpires, failureCount, priority, objectPHID, containerPHID,
 dateCreated, dateModified) VALUES `, `(?,?,?,?,0,?,?,?,?,?)`)
 
-	insertData = bulk(`INSERT INTO data (id, data) VALUES `, `(?,?)`)
+	insertData = bulk(`INSERT INTO data (id, data, traceparent) VALUES `, `(?,?,?)`)
 )
 
 // bulk answers a statement for one row and one for insertRows.
@@ -83,7 +83,7 @@ func (tx *txn) insert(news []tasks.NewTask, priority int) ([]int64, error) {
 }
 
 func (tx *txn) insertPart(news []tasks.NewTask, ids []int64, priority int) error {
-	rows, data := make([]any, 0, 9*len(news)), make([]any, 0, 2*len(news))
+	rows, data := make([]any, 0, 9*len(news)), make([]any, 0, 3*len(news))
 	for i, n := range news {
 		var owner, expires any
 		if n.DelayUntil > 0 {
@@ -93,7 +93,11 @@ func (tx *txn) insertPart(news []tasks.NewTask, ids []int64, priority int) error
 			n.Priority = &priority
 		}
 		rows = append(rows, ids[i], n.Class, owner, expires, *n.Priority, n.ObjectPHID, n.ContainerPHID, tx.now, tx.now)
-		data = append(data, ids[i], string(n.Data))
+		var traceparent any
+		if n.Traceparent != "" {
+			traceparent = n.Traceparent
+		}
+		data = append(data, ids[i], string(n.Data), traceparent)
 	}
 	if err := tx.exec(insertTask[len(news)], rows...); err != nil {
 		return err

@@ -157,7 +157,8 @@ func (tx *txn) take(chosen []tasks.Task, name string, req tasks.LeaseRequest) er
 	}
 	data, err := tx.data(ids)
 	for i := range chosen {
-		chosen[i].Data = data[chosen[i].ID]
+		p := data[chosen[i].ID]
+		chosen[i].Data, chosen[i].Traceparent = p.data, p.traceparent
 	}
 	return err
 }

@@ -78,15 +78,21 @@ func (c *conn) records(query string, args ...any) ([]tasks.Record, error) {
 	return all, err
 }
 
-const dataByID = `SELECT id, data FROM data WHERE id IN (SELECT value FROM json_each(?))`
+const dataByID = `SELECT id, data, COALESCE(traceparent, '') FROM data WHERE id IN (SELECT value FROM json_each(?))`
 
-func (c *conn) data(ids []int64) (map[int64][]byte, error) {
-	data := make(map[int64][]byte, len(ids))
+// payload is what does not change of a task.
+type payload struct {
+	data        []byte
+	traceparent string
+}
+
+func (c *conn) data(ids []int64) (map[int64]payload, error) {
+	data := make(map[int64]payload, len(ids))
 	err := c.rows(dataByID, []any{list(ids)}, func(scan func(...any) error) error {
 		var id int64
-		var text []byte
-		err := scan(&id, &text)
-		data[id] = text
+		var p payload
+		err := scan(&id, &p.data, &p.traceparent)
+		data[id] = p
 		return err
 	})
 	return data, err
@@ -99,7 +105,7 @@ func (c *conn) fillData(records []tasks.Record) error {
 	}
 	data, err := c.data(ids)
 	for i := range records {
-		records[i].Data = data[records[i].ID]
+		records[i].Data = data[records[i].ID].data
 	}
 	return err
 }

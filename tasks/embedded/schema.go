@@ -114,7 +114,9 @@ CREATE TABLE attempt (
 	durationUs INTEGER NOT NULL,
 	epoch INTEGER NOT NULL
 );
-CREATE INDEX attemptTask ON attempt (taskID, id);`}
+CREATE INDEX attemptTask ON attempt (taskID, id);`, `
+-- It is read with the data, and never changes either.
+ALTER TABLE data ADD COLUMN traceparent TEXT;`}
 
 const identifySQL = `SELECT (SELECT application_id FROM pragma_application_id),
 (SELECT user_version FROM pragma_user_version), (SELECT COUNT(*) FROM sqlite_schema)`

@@ -101,6 +101,7 @@ func (m *Memory) insert(news []tasks.NewTask, priority int) ([]int64, error) {
 			Priority:      priority,
 			ObjectPHID:    n.ObjectPHID,
 			ContainerPHID: n.ContainerPHID,
+			Traceparent:   n.Traceparent,
 			DateCreated:   now,
 			DateModified:  now,
 		}
@@ -141,6 +142,13 @@ func later(now int64, wait time.Duration) int64 {
 // copied is a row as it leaves the queue: the caller's to change.
 func copied(task tasks.Task) tasks.Task {
 	task.Data = bytes.Clone(task.Data)
+	return task
+}
+
+// looked is a row as it leaves the queue for who only looks at it.
+func looked(task tasks.Task) tasks.Task {
+	task = copied(task)
+	task.Traceparent = ""
 	return task
 }
 

@@ -25,10 +25,10 @@ func (m *Memory) Get(ctx context.Context, id int64) (tasks.Record, error) {
 	}
 	defer leave()
 	if task, ok := m.active[id]; ok {
-		return tasks.Record{Task: copied(task)}, nil
+		return tasks.Record{Task: looked(task)}, nil
 	}
 	if record, ok := m.archived[id]; ok {
-		record.Task = copied(record.Task)
+		record.Task = looked(record.Task)
 		return record, nil
 	}
 	return tasks.Record{}, missing(id)

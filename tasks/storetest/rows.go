@@ -76,7 +76,7 @@ func (m *Memory) all() []tasks.Record {
 	}
 	records := byID(table)
 	for i := range records {
-		records[i].Task = copied(records[i].Task)
+		records[i].Task = looked(records[i].Task)
 	}
 	return records
 }

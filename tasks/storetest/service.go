@@ -12,7 +12,7 @@ import (
 // tasks.Store and tasks.Operator. The Store and the Other of its subjects
 // implement it.
 func RunService(t *testing.T, open Open) {
-	for _, row := range slices.Concat(serviceBehaviours, attemptBehaviours) {
+	for _, row := range slices.Concat(serviceBehaviours, attemptBehaviours, traceBehaviours) {
 		t.Run(row.name, func(t *testing.T) {
 			subject := open(t, row.clock())
 			defer subject.Close()
