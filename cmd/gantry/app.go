@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,12 +20,24 @@ import (
 
 // store is all that commands do with a queue.
 type store interface {
-	tasks.Store
-	tasks.Operator
+	tasks.Service
 	Attempts(ctx context.Context, task int64, limit int) ([]tasks.Attempt, error)
-	Gantry() error // why Gantry's own tables cannot be used, nil when they can
-	MissingStorage(ctx context.Context, files fs.FS) ([]string, error)
 	Close() error
+}
+
+// ownTables is a store beside whose tables Gantry has some of its own.
+type ownTables interface {
+	Gantry() error // why they cannot be used, nil when they can
+	MissingStorage(ctx context.Context, files fs.FS) ([]string, error)
+}
+
+// untold answers why what Gantry's own tables hold is not known, nil when
+// it is.
+func untold(s store) error {
+	if own, has := s.(ownTables); has {
+		return own.Gantry()
+	}
+	return nil
 }
 
 // app is what the commands share.
@@ -85,7 +98,7 @@ in PHP, beside or instead of the taskmaster daemons. Phorge needs no patch.
   gantry tasks list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, a.runCommand(), a.tasksCommand(), a.pluginsCommand(), a.contractCommand(), a.poolCommand(), a.keysCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
+	}, a.demoCommand(), a.runCommand(), a.topCommand(), a.tasksCommand(), a.pluginsCommand(), a.contractCommand(), a.poolCommand(), a.keysCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
 	root.Version = readVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlag)
@@ -94,7 +107,7 @@ in PHP, beside or instead of the taskmaster daemons. Phorge needs no patch.
 	flags := root.PersistentFlags()
 	flags.String("config", "", "configuration `file` (default GANTRY_CONFIG, or "+defaultFile+" where it exists)")
 	flags.StringVar(&a.output, "output", "text", "`format` of results: text or json")
-	addFlags(flags, "dsn", "dsn_file", "phorge", "log_level", "log_format")
+	addFlags(flags, slices.Concat(storeSettings, []string{"instance", "log_level", "log_format"})...)
 	complete(root, "output", "text", "json")
 	for _, name := range []string{"log_level", "log_format"} {
 		s, _ := find(settings, name)
@@ -184,6 +197,15 @@ func (a *app) load(cmd *cobra.Command) (*config, error) {
 	return c, nil
 }
 
+// loadOne reads the configuration for a command that works on one queue.
+func (a *app) loadOne(cmd *cobra.Command) (*config, error) {
+	c, err := a.load(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return c.one()
+}
+
 // warnf tells a person about something that does not stop the command.
 func (a *app) warnf(format string, args ...any) {
 	fmt.Fprintf(a.err, "%s %s\n", paint(a.err, a.environ, yellow, "warning:"), plain(fmt.Sprintf(format, args...)))
@@ -194,7 +216,7 @@ func (a *app) warnf(format string, args ...any) {
 func (a *app) withStore(cmd *cobra.Command, use func(context.Context, *config, store) error) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	c, err := a.load(cmd)
+	c, err := a.loadOne(cmd)
 	if err != nil {
 		return err
 	}

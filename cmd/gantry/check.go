@@ -41,13 +41,14 @@ func configHelp() string {
 	var b strings.Builder
 	b.WriteString(`A setting has one name in three spellings: drain_timeout in the file,
 GANTRY_DRAIN_TIMEOUT in the environment, --drain-timeout on the command line. The
-command line wins over the environment, that over the file, that over the
-default; empty values count as absent. The file is the one that --config or
+command line wins over the environment, that over the file, that over variables
+of Gorge (the README has a table of them), those over the default; empty values
+count as absent. The file is the one that --config or
 GANTRY_CONFIG names, or ` + defaultFile + ` where it exists. Relative paths in
 it start at the file. Names that mean nothing are refused.
 
-Where the store is, dsn, dsn_file and phorge say; the first source that names one
-of them decides.
+Where the store is, one of dsn, dsn_file, phorge, sqlite, redis and redis_file says;
+the first source that names one of them decides.
 
 `)
 	for _, s := range settings {
@@ -67,8 +68,34 @@ manifest (slots can only be lowered):
       lease: 2m
       deadline: 1h
       pickup_delay: 1s
-      max_crashes: 5`)
+      max_crashes: 5
+
+and several instances, each with a store of its own. An instance can have classes and
+any of these settings, and has those at the top of the file for what it leaves out:
+` + wrap(instanceSettings, 78) + `
+
+  instances:
+    acme:
+      phorge: /srv/acme/phorge
+    jobs:
+      sqlite: /var/lib/gantry/jobs.db
+      slots: 8`)
 	return b.String()
+}
+
+// wrap joins words in lines no longer than width.
+func wrap(words []string, width int) string {
+	var text, line string
+	for i, word := range words {
+		if i < len(words)-1 {
+			word += ","
+		}
+		if line != "" && len(line)+1+len(word) > width {
+			text, line = text+line+"\n", ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return text + line
 }
 
 func (a *app) checkCommand() *cobra.Command {
@@ -115,6 +142,13 @@ func (c *config) report() []settingReport {
 	for _, name := range slices.Sorted(maps.Keys(c.values)) {
 		if strings.HasPrefix(name, "classes.") {
 			reports = append(reports, settingReport{name, c.shown(name), c.origin["classes"]})
+		}
+	}
+	for _, one := range c.instances {
+		for _, r := range one.report() {
+			if r.Value != c.shown(r.Name) {
+				reports = append(reports, settingReport{"instances." + one.Instance + "." + r.Name, r.Value, r.Origin})
+			}
 		}
 	}
 	return reports
@@ -170,7 +204,7 @@ func (a *app) checkStore(ctx context.Context, c *config, php phpFound, taken map
 		return []finding{{problem, "store", err.Error()}}
 	}
 	findings := []finding{{ok, "store", "it opens; tasks of " + plural(len(stats.Classes), "class", "classes") + " are queued"}}
-	findings = append(append(findings, checkStorage(ctx, s)), checkSite(c)...)
+	findings = slices.Concat(findings, checkStorage(ctx, s), checkSite(c))
 	for _, class := range stats.Classes {
 		if f, found := php.judgeClass(class.Class); found && !taken[class.Class] {
 			findings = append(findings, f)
@@ -180,19 +214,23 @@ func (a *app) checkStore(ctx context.Context, c *config, php phpFound, taken map
 }
 
 // checkStorage looks at Gantry's own tables.
-func checkStorage(ctx context.Context, s store) finding {
-	if err := s.Gantry(); err != nil {
-		return finding{warning, "storage", err.Error()}
+func checkStorage(ctx context.Context, s store) []finding {
+	own, has := s.(ownTables)
+	if !has {
+		return nil
 	}
-	missing, err := s.MissingStorage(ctx, php.Library)
+	if err := own.Gantry(); err != nil {
+		return []finding{{warning, "storage", err.Error()}}
+	}
+	missing, err := own.MissingStorage(ctx, php.Library)
 	switch {
 	case err != nil:
-		return finding{warning, "storage", err.Error()}
+		return []finding{{warning, "storage", err.Error()}}
 	case missing != nil:
-		return finding{warning, "storage", "not all of Gantry's own tables are there, or this user has no right to them: " +
-			strings.Join(missing, ", ") + "; create what is missing with `gantry storage upgrade`"}
+		return []finding{{warning, "storage", "not all of Gantry's own tables are there, or this user has no right to them: " +
+			strings.Join(missing, ", ") + "; create what is missing with `gantry storage upgrade`"}}
 	}
-	return finding{ok, "storage", "Gantry's own tables are there"}
+	return []finding{{ok, "storage", "Gantry's own tables are there"}}
 }
 
 // checkSite looks at what the configuration of the Phorge makes impossible.

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -84,8 +85,17 @@ conduit: https://phorge.example.com/
 conduit_key_file: /k.json
 conduit_host: phorge
 conduit_ca: /ca.pem
+conduit_token_file: /t
 conduit_connections: 5
 conduit_tasks_per_call: 7
+api: :8090
+tokens: /tokens.yaml
+api_lease: 10m
+api_retry_wait: 1m
+api_keep_keys: 1h
+api_query_token: true
+api_max_body: 2048
+instance: acme
 socket: /s
 slots: "3"
 lease: 10s
@@ -108,6 +118,8 @@ classes:
 		DSN: "u@/ns_worker", Plugins: "/p.yaml",
 		PHP: "pool", Library: "/l", PHPBinary: "php8.2", PHPProcesses: "6", PHPPickupDelay: time.Second,
 		Conduit: "https://phorge.example.com/", ConduitKeyFile: "/k.json", ConduitHost: "phorge", ConduitCA: "/ca.pem",
+		ConduitTokenFile: "/t", API: ":8090", Tokens: "/tokens.yaml", APILease: 10 * time.Minute, APIRetryWait: time.Minute,
+		APIKeepKeys: time.Hour, APIQueryToken: true, APIMaxBody: 2048, Instance: "acme",
 		ConduitConnections: 5, ConduitTasksPerCall: 7, Socket: "/s", Slots: 3, Lease: 10 * time.Second,
 		IdlePoll: 20 * time.Millisecond, DrainTimeout: 5 * time.Second, MaxCrashes: 4,
 		PickupDelay: time.Second, LogLevel: "debug", LogFormat: "json",
@@ -125,6 +137,24 @@ classes:
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(config{})); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+}
+
+// TestEverySettingHasAFieldOfItsName finds what the test above forgets.
+func TestEverySettingHasAFieldOfItsName(t *testing.T) {
+	fields := map[string]bool{}
+	for field := range reflect.TypeFor[config]().Fields() {
+		fields[field.Tag.Get("koanf")] = true
+	}
+	for _, s := range settings {
+		if !fields[s.name] {
+			t.Errorf("no field holds %s", s.name)
+		}
+	}
+	for _, name := range instanceSettings {
+		if _, known := find(settings, name); !known {
+			t.Errorf("an instance has the setting %s, which there is not", name)
+		}
 	}
 }
 
@@ -198,6 +228,18 @@ func TestAConfigurationThatIsWrongSaysWhat(t *testing.T) {
 		{name: "classes that is no map", file: "classes: [a]", want: []string{"classes must hold names of classes"}},
 		{name: "class that is no map", file: "classes: {Foo: 3}", want: []string{"classes.Foo must hold names of settings"}},
 		{name: "two stores in one source", file: "dsn: u@/a_worker\nphorge: /opt/phorge", want: []string{"dsn, phorge all say where the store is: keep one"}},
+		{name: "text for a truth", file: "api_query_token: perhaps", want: []string{`api_query_token: "perhaps" must be true or false`}},
+		{name: "an address without a port", file: "api: localhost", want: []string{"api: must be a host and a port such as 127.0.0.1:8090"}},
+		{name: "a Redis that is no URL", file: "redis: db:6379", want: []string{"redis: must be a URL such as redis://db:6379/0"}},
+		{name: "two stores in one instance", file: "instances: {a: {sqlite: a.db, dsn: u@/a_worker}}", want: []string{"instances.a.dsn, instances.a.sqlite all say where the store is"}},
+		{name: "a setting that instances share", file: "instances: {a: {sqlite: a.db, api: h:1}}", want: []string{"there is no setting instances.a.api"}},
+		{name: "an unknown key of a class of an instance", file: "instances: {a: {sqlite: a.db, classes: {Foo: {slot: 1}}}}", want: []string{"there is no setting instances.a.classes.Foo.slot; did you mean instances.a.classes.Foo.slots?"}},
+		{name: "a name that no instance can have", file: "instances: {a.b: {sqlite: a.db}}", want: []string{"instances.a.b: the name of an instance has at most 64 letters, digits, hyphens and underscores"}},
+		{name: "instances that are one queue", file: "instances: {a: {sqlite: /q.db}, b: {sqlite: /q.db}}", want: []string{"instances.b: its store is that of instances.a: give each its own"}},
+		{name: "an instance without a store", file: "instances: {a: {}}", want: []string{"instances.a: nothing says where its store is"}},
+		{name: "instances that are none", file: "instances: {}", want: []string{"instances must hold names of instances"}},
+		{name: "instances in the environment", environ: []string{"GANTRY_INSTANCES=a"}, want: []string{"there is no setting GANTRY_INSTANCES; did you mean GANTRY_INSTANCE?"}},
+		{name: "an instance that is not there", file: "instances: {a: {sqlite: a.db}, b: {sqlite: b.db}}", args: []string{"--instance=c"}, want: []string{"command line: there is no instance c; there are a, b"}},
 		{name: "no YAML", file: "a: [", want: []string{"gantry.yaml: yaml: line 1"}},
 		{name: "key given twice", file: "slots: 1\nslots: 2", want: []string{`mapping key "slots" already defined`}},
 		{name: "file that is not there", args: []string{"--config=/nonexistent/gantry.yaml"}, want: []string{"open /nonexistent/gantry.yaml: no such file"}},
@@ -230,6 +272,9 @@ func TestAPasswordIsNeverRepeated(t *testing.T) {
 		{name: "under a misspelt variable", environ: []string{"GANTRY_DNS=" + dsn}},
 		{name: "in a list", file: "dsn: [\"" + dsn + "\"]"},
 		{name: "as the whole file", file: dsn},
+		{name: "of a Redis on the command line", args: []string{"--redis=redis://u:hunter2@db:6379/0"}},
+		{name: "in the URL of a Redis", file: "redis: http://u:" + password + "@h/"},
+		{name: "in an instance", file: "instances: {a: {dns: \"" + dsn + "\"}}"},
 		{name: "in a URL", file: "conduit: https://u:" + password + "@h/"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -264,6 +309,8 @@ func TestAPublicFileWithAPasswordIsWarnedOf(t *testing.T) {
 	}{
 		{"everybody may read the password", "dsn: u:p@/ns_worker", 0o644, 1},
 		{"only the group may", "dsn: u:p@/ns_worker", 0o640, 0},
+		{"of an instance", "instances: {a: {dsn: 'u:p@/ns_worker'}}", 0o644, 1},
+		{"in the URL of a Redis", "redis: redis://u:p@db/", 0o644, 1},
 		{"there is no password", "dsn: u@/ns_worker", 0o644, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -24,6 +24,16 @@ type layer struct {
 	source string
 	spell  func(setting) string // how the source spells a setting
 	values map[string]any
+	nested bool              // it can hold classes and instances
+	detail map[string]string // where in the source a value is, by the names of settings
+}
+
+// from answers where a value is from.
+func (l layer) from(name string) string {
+	if detail := l.detail[name]; detail != "" {
+		return l.source + ", " + detail
+	}
+	return l.source
 }
 
 func environmentLayer(environ []string) (l layer, configFile string, err error) {
@@ -44,7 +54,7 @@ func environmentLayer(environ []string) (l layer, configFile string, err error) 
 			return strings.ToLower(strings.TrimPrefix(name, envPrefix)), value
 		},
 	}), nil)
-	return layer{"environment", setting.env, k.Raw()}, configFile, err
+	return layer{source: "environment", spell: setting.env, values: k.Raw()}, configFile, err
 }
 
 func flagLayer(flags *pflag.FlagSet) (layer, error) {
@@ -56,11 +66,15 @@ func flagLayer(flags *pflag.FlagSet) (layer, error) {
 		}
 		return name, posflag.FlagVal(flags, f)
 	}), nil)
-	l := layer{"command line", func(s setting) string { return "--" + s.flag() }, k.Raw()}
+	l := layer{source: "command line", spell: func(s setting) string { return "--" + s.flag() }, values: k.Raw()}
 	if dsn, ok := l.values["dsn"].(string); ok && phorge.PasswordIn(dsn) != "" {
 		return l, errors.New("--dsn holds a password, which everyone on this machine can read in the list of processes: " +
 			"set GANTRY_DSN, or dsn in the configuration file, or name a file that holds it with --dsn-file, " +
 			"or use the credentials of a Phorge with --phorge")
+	}
+	if address, ok := l.values["redis"].(string); ok && redisPassword(address) != "" {
+		return l, errors.New("--redis holds a password, which everyone on this machine can read in the list of processes: " +
+			"set GANTRY_REDIS, or redis in the configuration file, or name a file that holds it with --redis-file")
 	}
 	return l, err
 }
@@ -85,16 +99,31 @@ func fileLayer(named, fallback string) (l layer, warnings []string, err error) {
 	case err != nil:
 		return l, nil, fmt.Errorf("read the configuration %s: %w", name, err)
 	}
-	l = layer{name, func(s setting) string { return s.name }, k.Raw()}
-	for _, s := range settings {
-		if value, ok := l.values[s.name].(string); ok && s.path && value != "" && !filepath.IsAbs(value) {
-			l.values[s.name] = filepath.Join(filepath.Dir(name), value)
+	l = layer{source: name, spell: func(s setting) string { return s.name }, values: k.Raw(), nested: true}
+	secret := anchor(l.values, filepath.Dir(name))
+	instances, _ := l.values["instances"].(map[string]any)
+	for _, of := range instances {
+		if of, ok := of.(map[string]any); ok {
+			secret = anchor(of, filepath.Dir(name)) || secret
 		}
 	}
-	if dsn, ok := l.values["dsn"].(string); ok && phorge.PasswordIn(dsn) != "" {
+	if secret {
 		warnings = warnIfPublic(name, "a password")
 	}
 	return l, warnings, nil
+}
+
+// anchor makes relative paths start at a directory, and reports whether there is
+// a password among the values.
+func anchor(values map[string]any, dir string) (secret bool) {
+	for _, s := range settings {
+		if value, ok := values[s.name].(string); ok && s.path && value != "" && !filepath.IsAbs(value) {
+			values[s.name] = filepath.Join(dir, value)
+		}
+	}
+	dsn, _ := values["dsn"].(string)
+	address, _ := values["redis"].(string)
+	return dsn != "" && phorge.PasswordIn(dsn) != "" || address != "" && redisPassword(address) != ""
 }
 
 // warnIfPublic answers a warning when everybody may read a file that a secret
@@ -123,48 +152,104 @@ func (l layer) checked() (map[string]any, error) {
 			if value, err = s.parse(raw); err != nil {
 				err = fmt.Errorf("%s: %s: %w", l.source, l.spell(s), err)
 			}
-		case name == "classes" && l.spell(setting{name: name}) == name:
-			value, err = l.checkedClasses(raw)
+		case name == "classes" && l.nested:
+			value, err = l.checkedClasses(raw, name)
+		case name == "instances" && l.nested:
+			value, err = l.checkedInstances(raw)
 		default:
 			err = l.unknown(setting{name: name}, settings, l.spell)
 		}
 		problems = append(problems, err)
 		values[name] = value
 	}
-	if named := storeNamed(values); len(named) > 1 {
-		problems = append(problems, fmt.Errorf("%s: %s all say where the store is: keep one of them",
-			l.source, strings.Join(named, ", ")))
-	}
+	problems = append(problems, l.oneStore(values, ""))
 	return values, errors.Join(problems...)
 }
 
-func (l layer) checkedClasses(raw any) (map[string]any, error) {
+// oneStore refuses values that say in several ways where the store is.
+func (l layer) oneStore(values map[string]any, prefix string) error {
+	named := storeNamed(values)
+	if len(named) < 2 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s all say where the store is: keep one of them", l.source, prefix+strings.Join(named, ", "+prefix))
+}
+
+func (l layer) checkedClasses(raw any, path string) (map[string]any, error) {
 	classes, ok := raw.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s: classes must hold names of classes and their settings", l.source)
+		return nil, fmt.Errorf("%s: %s must hold names of classes and their settings", l.source, path)
 	}
 	values := map[string]any{}
 	var problems []error
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
-		spell := func(s setting) string { return "classes." + class + "." + s.name }
-		of, ok := classes[class].(map[string]any)
+		known, err := l.checkedSection(classes[class], path+"."+class, classSettings)
+		problems = append(problems, err)
+		values[class] = known
+	}
+	return values, errors.Join(problems...)
+}
+
+// checkedSection answers the settings below a path.
+func (l layer) checkedSection(raw any, path string, among []setting) (map[string]any, error) {
+	spell := func(s setting) string { return path + "." + s.name }
+	of, ok := raw.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: %s must hold names of settings and their values", l.source, path)
+	}
+	known := map[string]any{}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		s, ok := find(among, name)
 		if !ok {
-			problems = append(problems, fmt.Errorf("%s: classes.%s must hold names of settings and their values", l.source, class))
+			problems = append(problems, l.unknown(setting{name: name}, among, spell))
 			continue
 		}
-		known := map[string]any{}
-		for _, name := range slices.Sorted(maps.Keys(of)) {
-			s, ok := find(classSettings, name)
-			if !ok {
-				problems = append(problems, l.unknown(setting{name: name}, classSettings, spell))
-				continue
-			}
-			var err error
-			if known[name], err = s.parse(of[name]); err != nil {
-				problems = append(problems, fmt.Errorf("%s: %s: %w", l.source, spell(s), err))
-			}
+		if of[name] == nil || of[name] == "" {
+			continue
 		}
-		values[class] = known
+		var err error
+		if known[name], err = s.parse(of[name]); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %s: %w", l.source, spell(s), err))
+		}
+	}
+	return known, errors.Join(problems...)
+}
+
+func (l layer) checkedInstances(raw any) (map[string]any, error) {
+	instances, ok := raw.(map[string]any)
+	if !ok || len(instances) == 0 {
+		return nil, fmt.Errorf("%s: instances must hold names of instances and their settings", l.source)
+	}
+	var among []setting
+	for _, name := range instanceSettings {
+		s, _ := find(settings, name)
+		among = append(among, s)
+	}
+	values := map[string]any{}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(instances)) {
+		path := "instances." + name
+		if err := validInstance(name); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %s: %w", l.source, path, err))
+			continue
+		}
+		of, ok := instances[name].(map[string]any)
+		if !ok && instances[name] != nil {
+			problems = append(problems, fmt.Errorf("%s: %s must hold names of settings and their values", l.source, path))
+			continue
+		}
+		settingsOf := map[string]any{}
+		maps.Copy(settingsOf, of)
+		classes, has := of["classes"]
+		delete(settingsOf, "classes")
+		known, err := l.checkedSection(settingsOf, path, among)
+		problems = append(problems, err, l.oneStore(known, path+"."))
+		if has {
+			known["classes"], err = l.checkedClasses(classes, path+".classes")
+			problems = append(problems, err)
+		}
+		values[name] = known
 	}
 	return values, errors.Join(problems...)
 }

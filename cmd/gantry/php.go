@@ -38,6 +38,10 @@ func (c *config) chooseRoute() (name, why string, err error) {
 	switch {
 	case c.PHP == "off":
 		return "", "php is off", nil
+	case !c.ofPhorge() && c.PHP == "auto":
+		return "", "PHP runs only what is queued in the tables of a Phorge, and the queue is in " + c.storeName(), nil
+	case !c.ofPhorge():
+		return "", "", usagef("php is %s, and PHP runs only what is queued in the tables of a Phorge: the queue is in %s", c.PHP, c.storeName())
 	case c.PHP == "conduit" || c.PHP == "auto" && c.Conduit != "":
 		return "conduit", "", c.checkConduit()
 	case c.PHP == "auto" && c.Phorge == "":

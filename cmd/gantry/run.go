@@ -68,6 +68,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	stop, cancel := stopAt(drain, second, c.DrainTimeout)
 	defer cancel()
 	log := newLogger(a.err, a.environ, c)
+	c.gorge.tell(log, "dsn", "slots", "idle_poll")
 
 	manifest := &host.Manifest{}
 	if c.Plugins != "" {
@@ -81,7 +82,7 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 		return err
 	}
 	defer s.Close()
-	if err := s.Gantry(); err != nil {
+	if err := untold(s); err != nil {
 		log.Warn().Err(err).Msg("Gantry's own tables cannot be used")
 	}
 	h, err := startHost(drain, c, manifest, log)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/runtime"
 	"github.com/spf13/pflag"
 )
@@ -16,7 +17,7 @@ import (
 // --drain-timeout on the command line.
 type setting struct {
 	name  string
-	value any      // the default: a string, an int or a time.Duration
+	value any      // the default: a string, an int, a bool or a time.Duration
 	least any      // the smallest number or duration allowed, nil for text
 	oneOf []string // the words allowed, nil for any text
 	path  bool     // a relative path in the file starts at the file
@@ -24,12 +25,17 @@ type setting struct {
 	usage string
 }
 
-// settings is every setting but classes, which only the file can hold. Flags,
-// variables, defaults, checks and help are made from it.
+// settings is every setting but classes and instances, which only the file can
+// hold. Flags, variables, defaults, checks and help are made from it.
 var settings = []setting{
 	{name: "dsn", value: "", usage: "`DSN` of the worker database, user@tcp(host:3306)/phabricator_worker; a password belongs in GANTRY_DSN, the file or dsn_file"},
 	{name: "dsn_file", value: "", path: true, usage: "`file` that holds the dsn and nothing else"},
 	{name: "phorge", value: "", path: true, usage: "`directory` of a Phorge, whose PHP runs the classes without a plugin; the database is the one in its conf/local/local.json"},
+	{name: "sqlite", value: "", path: true, usage: "`file` that is a queue of its own, which is made when it is not there"},
+	{name: "redis", value: "", valid: validRedis, usage: "`URL` of a Redis that holds the queue, redis://host:6379/0 or rediss://; a password belongs in GANTRY_REDIS, the file or redis_file"},
+	{name: "redis_file", value: "", path: true, usage: "`file` that holds the URL of redis and nothing else"},
+	{name: "instance", value: "", valid: validInstance, usage: "`name` of the instance to work on, where there are several"},
+
 	{name: "plugins", value: "", path: true, usage: "`file` that is the manifest of the handler binaries, plugins.yaml"},
 
 	{name: "php", value: "auto", oneOf: []string{"auto", "pool", "conduit", "off"}, usage: "`route` of the classes without a plugin: pool (PHP processes here), conduit (worker.execute of a Phorge elsewhere), off (they stay in the queue), or auto, which is conduit where conduit is set, and pool where phorge is set and loads Gantry's library"},
@@ -42,6 +48,7 @@ var settings = []setting{
 	{name: "conduit_key_file", value: "", path: true, usage: "`file` with the keys that sign its calls, which gantry keys new writes"},
 	{name: "conduit_host", value: "", usage: "`name` of the Phorge, where it is not the one in the URL"},
 	{name: "conduit_ca", value: "", path: true, usage: "`file` with the certificates of authorities that are trusted instead of the system's"},
+	{name: "conduit_token_file", value: "", path: true, usage: "`file` that holds the service token of a gateway in front of the Phorge, and nothing else"},
 	{name: "conduit_connections", value: 4, least: 1, usage: "`number` of calls that run at the same time"},
 	{name: "conduit_tasks_per_call", value: 20, least: 1, usage: "`number` of tasks in a call, at most; the Phorge takes up to 64"},
 
@@ -51,6 +58,14 @@ var settings = []setting{
 	{name: "drain_timeout", value: runtime.DefaultDrainTimeout, least: time.Millisecond, usage: "how long a stop waits for running tasks before it cancels them and gives them back"},
 	{name: "max_crashes", value: runtime.DefaultMaxCrashes, least: 1, usage: "`number` of times a task may take down what runs it before it is archived as failed"},
 	{name: "pickup_delay", value: time.Duration(0), least: time.Duration(0), usage: "age below which a task is left alone"},
+
+	{name: "api", value: "", valid: validAddress, usage: "`address` on which the queue is served to other programs, host:port; gantry serve has the default " + defaultAPI + ", and gantry run serves nothing without it"},
+	{name: "tokens", value: "", path: true, usage: "`file` of those who may use the queue over HTTP, which gantry tokens new writes; without it, everybody on this machine may"},
+	{name: "api_lease", value: 2 * time.Hour, least: time.Second, usage: "how long a lease over HTTP lasts before it must be renewed"},
+	{name: "api_retry_wait", value: tasks.DefaultWait, least: time.Second, usage: "how long a task waits that failed over HTTP, when the caller does not say"},
+	{name: "api_keep_keys", value: 24 * time.Hour, least: time.Second, usage: "how long an Idempotency-Key is remembered"},
+	{name: "api_query_token", value: false, usage: "whether the token may be given as the parameter token of the URL, which proxies log"},
+	{name: "api_max_body", value: 64 << 20, least: 1 << 10, usage: "`number` of bytes that the body of a request over HTTP may have"},
 
 	{name: "socket", value: "", path: true, usage: "`file` that is the socket on which gantry run answers how it is, for gantry pool status"},
 	{name: "log_level", value: "info", oneOf: []string{"debug", "info", "warn", "error"}, usage: "least `level` that is logged: debug, info, warn or error"},
@@ -67,6 +82,15 @@ var classSettings = []setting{
 	{name: "max_crashes", value: 0, least: 1},
 }
 
+// instanceSettings are the settings that each instance can have for itself. What
+// it leaves out is as at the top of the file.
+var instanceSettings = []string{
+	"dsn", "dsn_file", "phorge", "sqlite", "redis", "redis_file", "plugins",
+	"php", "library", "php_binary", "php_processes", "php_pickup_delay",
+	"conduit", "conduit_key_file", "conduit_host", "conduit_ca", "conduit_token_file", "conduit_connections", "conduit_tasks_per_call",
+	"slots", "lease", "max_crashes", "pickup_delay",
+}
+
 const envPrefix = "GANTRY_"
 
 func (s setting) env() string  { return envPrefix + strings.ToUpper(s.name) }
@@ -81,6 +105,8 @@ func addFlags(flags *pflag.FlagSet, names ...string) {
 			flags.String(s.flag(), value, s.usage)
 		case int:
 			flags.Int(s.flag(), value, s.usage)
+		case bool:
+			flags.Bool(s.flag(), value, s.usage)
 		case time.Duration:
 			flags.Duration(s.flag(), value, s.usage)
 		}
@@ -103,6 +129,8 @@ func (s setting) parse(raw any) (value any, err error) {
 		value, err = s.parseText(raw)
 	case int:
 		value, err = s.parseNumber(raw)
+	case bool:
+		value, err = s.parseTruth(raw)
 	case time.Duration:
 		value, err = s.parseDuration(raw)
 	}
@@ -142,6 +170,16 @@ func (s setting) parseNumber(raw any) (int, error) {
 		return 0, fmt.Errorf("%d must be at least %d", n, least)
 	}
 	return n, nil
+}
+
+func (s setting) parseTruth(raw any) (bool, error) {
+	switch raw {
+	case true, "true":
+		return true, nil
+	case false, "false":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q must be true or false", fmt.Sprint(raw))
 }
 
 // durationHelp is what text that is a duration looks like.

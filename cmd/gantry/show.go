@@ -50,7 +50,7 @@ UTF-8 is in dataBase64.
 }
 
 func (a *app) showTasks(ctx context.Context, s store, selected *selection) error {
-	if err := s.Gantry(); err != nil {
+	if err := untold(s); err != nil {
 		a.warnf("why attempts failed is not known: %v", err)
 	}
 	count, err := selected.each(ctx, s, tasks.Active, func(page []tasks.Record) error {
@@ -68,7 +68,7 @@ func (a *app) showTasks(ctx context.Context, s store, selected *selection) error
 				return err
 			}
 			var attempts []tasks.Attempt
-			if s.Gantry() == nil {
+			if untold(s) == nil {
 				if attempts, err = s.Attempts(ctx, r.ID, shownAttempts); err != nil {
 					return err
 				}

@@ -29,7 +29,7 @@ the two is no matter, and either may be run again at any time.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := interruptible(cmd.Context())
 			defer stop()
-			c, err := a.load(cmd)
+			c, err := a.loadOne(cmd)
 			if err != nil {
 				return err
 			}

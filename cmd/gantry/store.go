@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,11 +10,19 @@ import (
 
 	"github.com/phorge-gantry/gantry/plugins"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/embedded"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
 )
 
 // openStore opens the queue that the configuration names.
 func openStore(ctx context.Context, c *config) (store, error) {
+	if c.SQLite != "" {
+		s, err := embedded.Open(ctx, embedded.Config{Path: c.SQLite})
+		if err != nil {
+			return nil, coded{err, exitUnavailable}
+		}
+		return s, nil
+	}
 	dsn, err := c.storeDSN()
 	if err != nil {
 		return nil, err
@@ -25,15 +34,29 @@ func openStore(ctx context.Context, c *config) (store, error) {
 	return s, nil
 }
 
+// backend answers what kind of store it is.
+func (c *config) backend() string {
+	switch {
+	case c.SQLite != "":
+		return "sqlite"
+	case c.Redis != "" || c.RedisFile != "":
+		return "redis"
+	}
+	return "mysql"
+}
+
+// ofPhorge reports whether the queue is in the tables of a Phorge.
+func (c *config) ofPhorge() bool { return c.backend() == "mysql" }
+
 // storeName names the store in logs, without its password.
 func (c *config) storeName() string {
 	switch {
 	case c.DSN != "":
 		return c.shown("dsn")
-	case c.DSNFile != "":
-		return c.DSNFile
+	case c.Redis != "":
+		return c.shown("redis")
 	}
-	return c.Phorge
+	return cmp.Or(c.DSNFile, c.SQLite, c.RedisFile, c.Phorge)
 }
 
 // namespace answers the storage namespace of the Phorge.
@@ -90,6 +113,8 @@ func (c *config) handlerSite() func(applications, options []string) (*plugins.Si
 // storeDSN answers the DSN, read from where the configuration says it is.
 func (c *config) storeDSN() (string, error) {
 	switch {
+	case !c.ofPhorge():
+		return "", usagef("this needs the tables of a Phorge, and the queue is in %s", c.storeName())
 	case c.DSN != "":
 		return c.DSN, nil
 	case c.DSNFile != "":
@@ -109,5 +134,6 @@ func (c *config) storeDSN() (string, error) {
 		}
 		return site.DSN, nil
 	}
-	return "", usagef("there is no store: name a Phorge with --phorge, or its worker database with GANTRY_DSN or --dsn-file")
+	return "", usagef("there is no store: name a Phorge with --phorge, or its worker database with GANTRY_DSN or --dsn-file; " +
+		"or a queue of its own with --sqlite or --redis")
 }
