@@ -84,6 +84,7 @@ type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	id     string
+	route  string     // its method and path, with {id}; empty for none
 	taskID string     // the last segment of /api/queue/tasks/{id}
 	who    *principal // nil before it is known, and on open paths
 	queue  *queue
@@ -105,7 +106,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if problem := recover(); problem != nil {
 			c.panicked(problem)
 		}
-		c.log(time.Since(began))
+		took := time.Since(began)
+		c.log(took)
+		c.observe(took)
 	}()
 	c.respond(c.serve())
 }
@@ -120,7 +123,7 @@ func (c *call) serve() (answer, error) {
 		}
 		return answer{}, err
 	}
-	c.taskID = taskID
+	c.taskID, c.route = taskID, route.name
 	if !route.open {
 		if c.who, err = c.identify(c.r); err != nil {
 			return answer{}, err
@@ -179,12 +182,20 @@ func (c *call) log(took time.Duration) {
 		Int("status", c.status).Int64("read", c.held).Int("written", c.written).Dur("took", took).Msg("queue API")
 }
 
+func (c *call) observe(took time.Duration) {
+	instance := ""
+	if c.queue != nil {
+		instance = c.queue.name
+	}
+	c.Observer.Answered(instance, c.route, c.status, took)
+}
+
 // level is error for what somebody should look at.
 func (c *call) level() zerolog.Level {
 	switch {
 	case c.status >= http.StatusInternalServerError:
 		return zerolog.ErrorLevel
-	case c.queue == nil && c.status < http.StatusBadRequest:
+	case (c.queue == nil || c.route == metricsRoute) && c.status < http.StatusBadRequest:
 		return zerolog.DebugLevel // probes
 	}
 	return zerolog.InfoLevel

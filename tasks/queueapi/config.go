@@ -1,6 +1,7 @@
 package queueapi
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -69,6 +70,17 @@ type Config struct {
 	// it. Default: 5 seconds.
 	StatsEvery time.Duration
 
+	// Observer is told what callers do. Nil: nobody is.
+	Observer Observer
+
+	// Tracer makes spans. Nil: tasks keep the trace context of who queued them,
+	// and nothing is traced here.
+	Tracer Tracer
+
+	// Metrics answers the page of /metrics, as far as it is about an instance,
+	// and its media type. Nil: there is none.
+	Metrics func(ctx context.Context, instance string) (page []byte, mime string, err error)
+
 	// Log gets a line for every call.
 	Log zerolog.Logger
 }
@@ -136,6 +148,9 @@ func (c *Config) defaults() {
 	}
 	if c.MaxWaiters == 0 {
 		c.MaxWaiters = 256
+	}
+	if c.Observer == nil {
+		c.Observer = nobody{}
 	}
 }
 

@@ -116,6 +116,18 @@ func (c *call) create(news []tasks.NewTask) (created, error) {
 	if len(news) == 0 {
 		return created{views: []taskView{}}, nil
 	}
+	end := c.traced(news)
+	made, err := c.write(news)
+	ids := make([]int64, len(made.views))
+	for i, v := range made.views {
+		ids[i] = v.ID
+	}
+	end(ids, err)
+	return made, err
+}
+
+// write queues tasks, once where there is a key.
+func (c *call) write(news []tasks.NewTask) (created, error) {
 	ctx, cancel := c.store()
 	defer cancel()
 	keys := c.r.Header.Values("Idempotency-Key")

@@ -50,6 +50,8 @@ func lease(c *call) (answer, error) {
 	views := make([]taskView, len(held))
 	for i, t := range held {
 		views[i] = view(t, nil).withData(t.Data)
+		views[i].Traceparent = t.Traceparent
+		c.Observer.Leased(c.queue.name, t, c.LeaseTime)
 	}
 	return answer{Data: views, unheard: func() { c.giveBack(held) }}, nil
 }
@@ -139,7 +141,9 @@ func (c *call) giveBack(held []tasks.Task) {
 	for i, t := range held {
 		settlements[i] = tasks.Settlement{ID: t.ID, Lease: *t.Lease, Outcome: tasks.Outcome{Kind: tasks.Released}}
 	}
-	if _, err := c.queue.Store.Settle(ctx, settlements); err != nil {
+	settled, err := c.queue.Store.Settle(ctx, settlements)
+	c.observeSettled(settlements, settled)
+	if err != nil {
 		c.Log.Warn().Str("requestID", c.id).Err(err).Int("tasks", len(held)).Msg("queue API: leases that nobody took could not be given back; they end by themselves")
 		return
 	}

@@ -13,6 +13,7 @@ type route struct {
 	right  Right // none: any token
 	open   bool  // needs no token
 	handle func(*call) (answer, error)
+	name   string // method and path
 }
 
 const tasksPath = "/api/queue/tasks/"
@@ -35,6 +36,7 @@ var routes = map[string]map[string]route{
 	"/":                       {http.MethodGet: {open: true, handle: alive}},
 	"/healthz":                {http.MethodGet: {open: true, handle: alive}},
 	"/readyz":                 {http.MethodGet: {open: true, handle: ready}},
+	"/metrics":                {http.MethodGet: {right: Read, handle: metricsPage}},
 	"/api/queue/openapi.yaml": {http.MethodGet: {open: true, handle: document}},
 }
 
@@ -64,5 +66,6 @@ func find(r *http.Request) (route, string, error) {
 	if !ok {
 		return route{}, "", fmt.Errorf("%w", &methodError{slices.Sorted(maps.Keys(methods))})
 	}
+	found.name = method + " " + path
 	return found, taskID, nil
 }

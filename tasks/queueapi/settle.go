@@ -68,6 +68,7 @@ func (c *call) outcome(kind string, in outcomeRequest) (o tasks.Outcome, err err
 		o.Kind = tasks.Succeeded
 		if o.Duration, err = span("duration", in.Duration, 0, maxWait*1e6, time.Microsecond); err == nil {
 			o.FollowUps, err = c.newTasks(in.FollowUps, "followups")
+			c.giveTraceparent(o.FollowUps)
 		}
 	case failed:
 		takes = []string{"permanent", "retryWait", "message"}
@@ -144,6 +145,7 @@ func (c *call) settle(ctx context.Context, settlements []tasks.Settlement) ([]ta
 		return nil, nil
 	}
 	settled, err := c.queue.Store.SettleLive(ctx, settlements)
+	c.observeSettled(settlements, settled)
 	for i, s := range settled {
 		if s.Err == nil {
 			c.queue.room.wake(settlements[i].Outcome.FollowUps)

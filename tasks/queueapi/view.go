@@ -28,6 +28,8 @@ type taskView struct {
 	Data         *string `json:"data,omitempty"`
 	DataEncoding string  `json:"dataEncoding,omitempty"`
 
+	Traceparent string `json:"traceparent,omitempty"` // of a leased task
+
 	*tasks.Archive
 	FollowUps []int64       `json:"followups,omitempty"`
 	Attempts  []attemptView `json:"attempts,omitempty"`
