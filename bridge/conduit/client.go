@@ -35,7 +35,8 @@ const (
 
 // client makes signed calls.
 type client struct {
-	config Config // without the key
+	config Config // without the key and the service token
+	admit  func(http.Header)
 	sign   func(method, nonce, body string, now time.Time) signature
 	now    func() time.Time
 	limit  int64 // maxAnswer
@@ -50,10 +51,15 @@ func newClient(c Config) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := c.Key
-	c.Key = ""
+	key, token := c.Key, c.ServiceToken
+	c.Key, c.ServiceToken = "", ""
 	return &client{
 		config: c,
+		admit: func(h http.Header) {
+			if token != "" {
+				h.Set("X-Service-Token", string(token))
+			}
+		},
 		sign: func(method, nonce, body string, now time.Time) signature {
 			return key.sign(method, c.Namespace, c.KeyID, nonce, body, now)
 		},
@@ -161,6 +167,7 @@ func (c *client) request(ctx context.Context, method string, body any) (*retryab
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("User-Agent", "Gantry")
 	request.Header.Set("Cookie", anonymous)
+	c.admit(request.Header)
 	return request, nil
 }
 

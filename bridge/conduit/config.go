@@ -51,6 +51,10 @@ type Config struct {
 	KeyID string
 	Key   Secret
 
+	// ServiceToken is sent as X-Service-Token with each request, to a gateway in
+	// front of the Phorge. Empty means none.
+	ServiceToken Secret
+
 	// Connections is the number of calls at the same time. 0 means
 	// DefaultConnections.
 	Connections int
@@ -106,6 +110,12 @@ var standardTimes = times{
 // validKeyID is what GantrySignedRequest::isKeyID accepts.
 var validKeyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
+// validServiceToken reports whether a header can carry a token. An error never
+// quotes it.
+func validServiceToken(token string) bool {
+	return !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
 // withDefaults answers the configuration with every default filled in, or says
 // what is wrong with it.
 func (c Config) withDefaults() (Config, error) {
@@ -128,6 +138,7 @@ func (c Config) withDefaults() (Config, error) {
 	add(strings.ContainsAny(c.Namespace, "\n\r"), "Namespace cannot have line breaks")
 	add(!validKeyID.MatchString(c.KeyID), "KeyID is %.80q; it is the name of a key in Phorge's configuration, at most 64 letters, digits, dots, hyphens and underscores", c.KeyID)
 	add(len(c.Key) < minSecret, "the secret of the key must have at least %d bytes; make one with `gantry keys new`", minSecret)
+	add(!validServiceToken(string(c.ServiceToken)), "ServiceToken must be printable ASCII without spaces")
 	add(c.Connections < 1, "Connections is %d; it must be positive", c.Connections)
 	add(c.TasksPerCall < 1 || c.TasksPerCall > MaxTasksPerCall,
 		"TasksPerCall is %d; it must be 1 to %d", c.TasksPerCall, MaxTasksPerCall)

@@ -1,16 +1,15 @@
 package conduit
 
 import (
-	"net/http"
+	"fmt"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/phorge-gantry/gantry/bridge/gateway"
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-// TestSignedCallsPassThroughAGateway has the service token added on the way, as
-// by the web server of a site that has one.
 func TestSignedCallsPassThroughAGateway(t *testing.T) {
 	p := newPhorge(t)
 	p.host = "phorge.example.com"
@@ -24,16 +23,12 @@ func TestSignedCallsPassThroughAGateway(t *testing.T) {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = g.Server()
-	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("X-Service-Token", token)
-		g.ServeHTTP(w, r)
-	})
 	server.Start()
 	t.Cleanup(func() { server.Close(); _ = g.Close() })
 
 	c := configured(p)
-	c.URL = server.URL
-	e, _ := start(t, c)
+	c.URL, c.ServiceToken = server.URL, Secret(token)
+	e, log := start(t, c)
 	for _, class := range []string{"PhabricatorTestWorker", "A+&=%20%", "Ä\u2028😀"} {
 		task := p.leasedOf(class)
 		want(t, execute(t, e, task), tasks.Succeeded, "")
@@ -45,5 +40,18 @@ func TestSignedCallsPassThroughAGateway(t *testing.T) {
 		if call.Header.Get("X-Service-Token") != "" || call.Header.Get("Cookie") != anonymous || call.Header.Get("User-Agent") != "Gantry" {
 			t.Errorf("%s arrived with %v", call.method, call.Header)
 		}
+	}
+	if told := fmt.Sprintf("%+v %#v %s", e, c, log); strings.Contains(told, token) {
+		t.Error("the service token is told")
+	}
+
+	c.ServiceToken += "\n"
+	if _, err := New(c); err == nil || strings.Contains(err.Error(), token) || !strings.Contains(err.Error(), "ServiceToken must be printable") {
+		t.Errorf("a token that no header can carry: %v", err)
+	}
+	c.ServiceToken = "wrong"
+	refused, _ := startAny(t, c)
+	if refused.Ready("PhabricatorTestWorker") {
+		t.Error("a gateway that does not know the token let calls through")
 	}
 }

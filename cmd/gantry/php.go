@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/phorge-gantry/gantry/bridge/conduit"
 	"github.com/phorge-gantry/gantry/bridge/pool"
@@ -140,9 +143,13 @@ func newConduit(c *config, log zerolog.Logger) (*conduit.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
+	token, err := c.conduitToken()
+	if err != nil {
+		return nil, err
+	}
 	key := keys[len(keys)-1]
 	e, err := conduit.New(conduit.Config{
-		URL: c.Conduit, Host: c.ConduitHost, CAFile: c.ConduitCA,
+		URL: c.Conduit, Host: c.ConduitHost, CAFile: c.ConduitCA, ServiceToken: token,
 		Namespace: namespace, KeyID: key.ID, Key: conduit.Secret(key.secret),
 		Connections: c.ConduitConnections, TasksPerCall: c.ConduitTasksPerCall, Log: log,
 	})
@@ -150,6 +157,22 @@ func newConduit(c *config, log zerolog.Logger) (*conduit.Executor, error) {
 		return nil, coded{err, exitUsage}
 	}
 	return e, nil
+}
+
+// conduitToken reads the token of a gateway in front of the Phorge.
+func (c *config) conduitToken() (conduit.Secret, error) {
+	if c.ConduitTokenFile == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(c.ConduitTokenFile)
+	if err != nil {
+		return "", coded{fmt.Errorf("read conduit_token_file: %w", err), exitUsage}
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" {
+		return "", usagef("conduit_token_file %s is empty: put the service token of the gateway into it", c.ConduitTokenFile)
+	}
+	return conduit.Secret(token), nil
 }
 
 // runs reports whether anything runs PHP here.
