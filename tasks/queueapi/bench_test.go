@@ -43,7 +43,7 @@ func BenchmarkEnqueue(b *testing.B) {
 			}
 			ctx, stop := context.WithCancel(b.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- api.Serve(ctx, listener, 0) }()
+			go func() { ended <- api.Serve(ctx, ctx, listener) }()
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 			b.SetParallelism(8)
 			b.ResetTimer()

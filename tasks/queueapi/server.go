@@ -68,9 +68,9 @@ func (a *API) Listen(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Serve serves until ctx ends, then answers the calls that are under way, for at
-// most drain, and closes the API.
-func (a *API) Serve(ctx context.Context, listener net.Listener, drain time.Duration) error {
+// Serve serves until ctx ends, then answers the calls that are under way until
+// stop ends, and closes the API.
+func (a *API) Serve(ctx, stop context.Context, listener net.Listener) error {
 	defer a.Close()
 	server := a.Server()
 	ended := make(chan error, 1)
@@ -80,9 +80,7 @@ func (a *API) Serve(ctx context.Context, listener net.Listener, drain time.Durat
 		return fmt.Errorf("queue API: %w", err)
 	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	err := server.Shutdown(end)
+	err := server.Shutdown(stop)
 	if err != nil {
 		err = errors.Join(err, server.Close())
 	}

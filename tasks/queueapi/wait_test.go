@@ -106,7 +106,9 @@ func TestB44AWaitEndsWhenTheServerShutsDown(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- api.Serve(ctx, listener, 15*time.Second) }()
+	late, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	go func() { ended <- api.Serve(ctx, late, listener) }()
 	s := &scene{T: t, api: api, url: "http://" + listener.Addr().String()}
 	answer := s.waiting("a", "")
 	w.waits(1)
