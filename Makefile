@@ -6,8 +6,8 @@ STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 build: ## build gantry and the first-party handlers into build/
 	$(GO) build -o build/ ./cmd/...
 
-demo: ## drain a queue on a private MariaDB and show who did what
-	$(GO) run ./tests/demo
+demo: ## flood and drain a queue in one file, and prove what became of it
+	$(GO) run ./cmd/gantry demo
 
 test: packages check ## everything that CI runs
 	$(GO) test -race -short -timeout 12m ./...

@@ -7,8 +7,15 @@
 // share; each command has a file of its own.
 package main
 
-import "os"
+import (
+	"os"
+	"path/filepath"
+)
 
 func main() {
+	if filepath.Base(os.Args[0]) == demoHandler {
+		serveDemo(os.Args[0])
+		return
+	}
 	os.Exit(newApp().main(os.Args[1:]))
 }

@@ -1,6 +1,6 @@
-// Package harness gives tests, benchmarks and the demonstration the real
-// things to talk to: a private MariaDB with Phorge's worker tables, and, where
-// a Phorge is installed, a live Phorge with its own storage.
+// Package harness gives tests and benchmarks the real things to talk to: a
+// private MariaDB with Phorge's worker tables, and, where a Phorge is installed,
+// a live Phorge with its own storage.
 //
 // A test binary that uses it has
 //
