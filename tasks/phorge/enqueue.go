@@ -46,6 +46,7 @@ func (s *Store) Enqueue(ctx context.Context, news []tasks.NewTask) ([]int64, err
 	if err != nil {
 		return nil, fmt.Errorf("queue %d tasks: %w", len(news), err)
 	}
+	s.trimTraces(ctx, rows)
 	ids := make([]int64, len(rows))
 	for i, r := range rows {
 		ids[i] = r.id
@@ -105,7 +106,7 @@ func (s *Store) enqueue(ctx context.Context, rows []queued) error {
 				return err
 			}
 		}
-		return s.transact(ctx, func(tx *sql.Tx) error { return insertTasks(ctx, tx, rows) })
+		return s.transact(ctx, func(tx *sql.Tx) error { return s.insertTasks(ctx, tx, rows) })
 	})
 }
 
@@ -139,8 +140,9 @@ var (
 )
 
 // insertTasks writes data rows and task rows, in that order, as
-// PhabricatorWorkerActiveTask::save. It fills in the data ids.
-func insertTasks(ctx context.Context, tx *sql.Tx, rows []queued) error {
+// PhabricatorWorkerActiveTask::save, and trace contexts. It fills in the data
+// ids.
+func (s *Store) insertTasks(ctx context.Context, tx *sql.Tx, rows []queued) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -172,7 +174,7 @@ func insertTasks(ctx context.Context, tx *sql.Tx, rows []queued) error {
 			return err
 		}
 	}
-	return nil
+	return s.insertTraces(ctx, tx, rows)
 }
 
 // insertData answers the id of the first data row.

@@ -27,6 +27,7 @@ type gantry struct {
 	checked time.Time // when that was found out
 
 	attempts, keys trimming
+	traces         traceTable
 }
 
 // trimming tells when old rows of a table are deleted.
@@ -93,30 +94,37 @@ func (g *gantry) failed(err error) {
 
 // explain says what a person can do about an error.
 func (g *gantry) explain(err error) error {
-	var refusal *mysql.MySQLError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case !errors.As(err, &refusal):
-		return fmt.Errorf("database %s: %w: %w", g.database, tasks.ErrNoAttempts, err)
 	}
-	remedy := "look at the database"
+	return fmt.Errorf("database %s: %w; %s: %w", g.database, tasks.ErrNoAttempts, remedyOf(err), err)
+}
+
+// remedyOf says what a person can do about a refusal of the server.
+func remedyOf(err error) string {
+	var refusal *mysql.MySQLError
+	if !errors.As(err, &refusal) {
+		return "look at the database"
+	}
 	switch refusal.Number {
 	case 1049, 1146:
-		remedy = "create it with `gantry storage upgrade`, or with Phorge's `bin/storage upgrade` once the library is installed"
+		return "create it with `gantry storage upgrade`, or with Phorge's `bin/storage upgrade` once the library is installed"
 	case 1044, 1142:
-		remedy = "grant this user SELECT, INSERT and DELETE on it, or create it with `gantry storage upgrade` if it is not there"
+		return "grant this user SELECT, INSERT, UPDATE and DELETE on it, or create it with `gantry storage upgrade` if it is not there"
 	case 1054:
-		remedy = "it is older than this Gantry; run `gantry storage upgrade`"
+		return "it is older than this Gantry; run `gantry storage upgrade`"
 	}
-	return fmt.Errorf("database %s: %w; %s: %w", g.database, tasks.ErrNoAttempts, remedy, err)
+	return "look at the database"
 }
 
 // Gantry answers nil, or why the database <namespace>_gantry cannot be used and
 // what to do about it. The queue works without it; what is missing are the
-// attempts.
+// attempts and, where they are wanted, the trace contexts.
 func (s *Store) Gantry() error {
-	s.gantry.mu.Lock()
-	defer s.gantry.mu.Unlock()
-	return s.gantry.problem
+	g := s.gantry
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.traces.mu.Lock()
+	defer g.traces.mu.Unlock()
+	return errors.Join(g.problem, g.traces.problem)
 }

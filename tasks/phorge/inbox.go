@@ -54,6 +54,7 @@ func (s *Store) EnqueueOnce(ctx context.Context, once tasks.Once, news []tasks.N
 		return nil, false, fmt.Errorf("queue %d tasks once: %w", len(news), err)
 	}
 	s.trimKeys(ctx, once.Keep)
+	s.trimTraces(ctx, e.rows)
 	return e.ids, e.duplicate, nil
 }
 
@@ -101,7 +102,7 @@ func (e *keyed) write(ctx context.Context, tx *sql.Tx) error {
 	e.ids, e.duplicate = mine, false
 	switch {
 	case bytes.Equal(kept, list) && bytes.Equal(hash, e.hash):
-		return insertTasks(ctx, tx, e.rows)
+		return e.store.insertTasks(ctx, tx, e.rows)
 	case !bytes.Equal(hash, e.hash):
 		return fmt.Errorf("%w: %q", tasks.ErrKeyReused, e.once.Key)
 	}

@@ -196,6 +196,7 @@ func (s *Store) deliver(ctx context.Context, name string) ([]tasks.Task, error) 
 		answer[i] = r.Task
 		answer[i].Data = data[r.dataID]
 	}
+	s.fillTraces(ctx, answer)
 	return answer, nil
 }
 

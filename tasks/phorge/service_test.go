@@ -17,8 +17,8 @@ func TestServiceConformance(t *testing.T) {
 		name   string
 		config phorge.Config
 	}{
-		{name: "SkipLocked"},
-		{name: "WithoutSkipLocked", config: phorge.Config{WithoutSkipLocked: true}},
+		{name: "SkipLocked", config: phorge.Config{Traces: true}},
+		{name: "WithoutSkipLocked", config: phorge.Config{WithoutSkipLocked: true, Traces: true}},
 	} {
 		t.Run(variant.name, func(t *testing.T) {
 			storetest.RunService(t, func(t *testing.T, clock storetest.Clock) storetest.Subject {

@@ -167,7 +167,10 @@ func (b *batch) write(ctx context.Context, tx *sql.Tx, record bool) error {
 	if err := save(ctx, tx, b.saved); err != nil {
 		return err
 	}
-	if err := insertTasks(ctx, tx, b.queued); err != nil || !record {
+	if err := b.store.forgetTraces(ctx, tx, b.archived); err != nil {
+		return err
+	}
+	if err := b.store.insertTasks(ctx, tx, b.queued); err != nil || !record {
 		b.attempts = nil
 		return err
 	}

@@ -13,7 +13,8 @@
 // inbox.go what callers of the HTTP API need beside.
 //
 // Failed attempts are kept in a database of Gantry's own, where there is one
-// (gantry.go, attempts.go), which upgrade.go creates. heartbeat.go tells Phorge
+// (gantry.go, attempts.go), and the trace contexts of tasks (traces.go);
+// upgrade.go creates it. heartbeat.go tells Phorge
 // that somebody drains the queue, and site.go reads from Phorge's configuration
 // where all of this is.
 //
@@ -50,6 +51,11 @@ type Config struct {
 
 	// MaxConns bounds the connections to the server. Default 8.
 	MaxConns int
+
+	// Traces keeps the trace contexts of tasks, in the database
+	// <namespace>_gantry. It costs a read for each batch that is leased and a
+	// statement for each that is archived.
+	Traces bool
 
 	// WithoutSkipLocked leases by conditional writes alone, as on servers that
 	// have no SKIP LOCKED. It is for tests: servers without it are recognised.
@@ -106,6 +112,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		ids:    idBlock{now: time.Now},
 		gantry: newGantry(cfg.DBName, time.Now),
 	}
+	s.gantry.traces.wanted = c.Traces
 	if err := s.check(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -139,6 +146,7 @@ func (s *Store) check(ctx context.Context) error {
 	}
 	// The queue works without it; Store.Gantry says why it is not there.
 	_ = s.gantry.check(ctx, s.db)
+	s.checkTraces(ctx)
 	return s.repairCounter(ctx)
 }
 

@@ -132,7 +132,7 @@ func TestUpgradeStorageSaysWhatKeepsItFromWorking(t *testing.T) {
 		q.exec("GRANT SELECT ON " + name + ".* TO narrow@localhost")
 		s := q.open(func(c *Config) { c.DSN = narrow.FormatDSN() })
 		work(t, s, 1, failure)
-		if err := s.Gantry(); !contains(err, "grant this user SELECT, INSERT and DELETE") {
+		if err := s.Gantry(); !contains(err, "grant this user SELECT, INSERT, UPDATE and DELETE") {
 			t.Errorf("Gantry answers %v", err)
 		}
 	})

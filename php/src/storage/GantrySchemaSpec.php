@@ -137,6 +137,17 @@ final class GantrySchemaSpec extends PhabricatorConfigSchemaSpec {
           'key_sent' => array('columns' => array('sentEpoch', 'id')),
         ),
       ),
+      'traces' => array(
+        array(
+          'taskID' => 'id',
+          'traceparent' => 'text64',
+          'epoch' => 'epoch',
+        ),
+        array(
+          'PRIMARY' => self::newPrimaryKey('taskID'),
+          'key_epoch' => array('columns' => array('epoch')),
+        ),
+      ),
     );
   }
 
