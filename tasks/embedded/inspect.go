@@ -56,16 +56,12 @@ const (
 // id and filters them here, so that a filter which matches little is no scan
 // of the table.
 func (s *Store) List(ctx context.Context, f tasks.Filter) (tasks.Page, error) {
-	if f.Limit < 1 {
-		return tasks.Page{}, fmt.Errorf("%w: a page of %d tasks; the limit must be at least 1", tasks.ErrInvalid, f.Limit)
+	if err := f.Check(); err != nil {
+		return tasks.Page{}, err
 	}
 	query := listActiveSQL
-	switch f.State {
-	case tasks.Active:
-	case tasks.Archived:
+	if f.State == tasks.Archived {
 		query = listArchivedSQL
-	default:
-		return tasks.Page{}, fmt.Errorf("%w: state %q must be %q or %q", tasks.ErrInvalid, f.State, tasks.Active, tasks.Archived)
 	}
 	window := max(f.Limit, listWindow)
 	var page tasks.Page
@@ -78,7 +74,7 @@ func (s *Store) List(ctx context.Context, f tasks.Filter) (tasks.Page, error) {
 		if len(found) == window {
 			page.Next = found[window-1].ID
 		}
-		found = slices.DeleteFunc(found, func(r tasks.Record) bool { return !matches(f, r) })
+		found = slices.DeleteFunc(found, func(r tasks.Record) bool { return !f.Matches(r) })
 		if len(found) > f.Limit {
 			found = found[:f.Limit]
 			page.Next = found[f.Limit-1].ID
@@ -93,16 +89,6 @@ func (s *Store) List(ctx context.Context, f tasks.Filter) (tasks.Page, error) {
 		return tasks.Page{}, fmt.Errorf("list tasks: %w", err)
 	}
 	return page, nil
-}
-
-func matches(f tasks.Filter, r tasks.Record) bool {
-	among := func(phids []string, phid *string) bool {
-		return len(phids) == 0 || phid != nil && slices.Contains(phids, *phid)
-	}
-	return (f.Class == "" || f.Class == r.Class) &&
-		r.FailureCount >= f.MinFailures && (f.MaxFailures == nil || r.FailureCount <= *f.MaxFailures) &&
-		r.Priority >= f.MinPriority && (f.MaxPriority == nil || r.Priority <= *f.MaxPriority) &&
-		among(f.Objects, r.ObjectPHID) && among(f.Containers, r.ContainerPHID)
 }
 
 // countSQL counts the rows of a class lane by lane, up to a bound in each.

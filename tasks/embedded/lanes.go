@@ -9,15 +9,9 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-const (
-	// grace is how long, in seconds, the expired lease of a Gantry is left
-	// alone, so that a holder which is only late can revive it.
-	grace = 5
-
-	// classRows is how many classes a call looks at in one lane when it wants
-	// classes that it does not name. The next call goes on behind them.
-	classRows = 1000
-)
+// classRows is how many classes a call looks at in one lane when it wants
+// classes that it does not name. The next call goes on behind them.
+const classRows = 1000
 
 // search finds due tasks on one snapshot of the file.
 type search struct {
@@ -140,7 +134,7 @@ func (st *stream) readOn(n int) error {
 	case parked:
 		at, behind, until = parkedAtSQL, parkedBehindSQL, []any{st.now}
 	case held:
-		at, behind, until = heldAtSQL, heldBehindSQL, []any{st.now - grace}
+		at, behind, until = heldAtSQL, heldBehindSQL, []any{st.now - tasks.Grace}
 	}
 	if st.key >= 0 {
 		if err := st.collect(at, st.class, st.key, st.id, n); err != nil {
@@ -181,7 +175,7 @@ func (st *stream) leaveYoung() {
 		return
 	}
 	// The seconds of two epochs can differ by one when hardly any time passed.
-	young := func(t tasks.Task) bool { return st.now-t.DateCreated <= seconds(delay) }
+	young := func(t tasks.Task) bool { return st.now-t.DateCreated <= tasks.WholeSeconds(delay) }
 	if st.lane == fresh && young(st.rows[len(st.rows)-1]) {
 		st.id = lastID
 	}

@@ -9,11 +9,6 @@ import (
 )
 
 const (
-	// share is the part of a batch that is kept for tasks that were leased
-	// before, at least one, so that a steady stream of new work cannot starve
-	// retries.
-	share = 8
-
 	// leaseRows bounds what one call leases.
 	leaseRows = 500
 
@@ -124,8 +119,8 @@ func (tx *txn) lease(name string, sr *search) (leased []tasks.Task, more bool, e
 	return chosen, more, tx.take(chosen, name, sr.req)
 }
 
-// take leases tasks under the next fence, for a caller of that name. Rows of one owner and expiry share an
-// UPDATE.
+// take leases tasks under the next fence, for a caller of that name. Rows of one
+// owner and expiry share an UPDATE.
 func (tx *txn) take(chosen []tasks.Task, name string, req tasks.LeaseRequest) error {
 	// Fences stay ahead of those that an older copy of the file may have given
 	// out.
@@ -144,7 +139,7 @@ func (tx *txn) take(chosen []tasks.Task, name string, req tasks.LeaseRequest) er
 			}
 		}
 		crashes := tasks.CrashesOnceTaken(t.Owner, tx.store.nonce)
-		st := stamp{tx.store.ownerFor(name, tx.fence, crashes), tx.now + max(1, seconds(req.Want(t.Class).LeaseTime))}
+		st := stamp{tx.store.ownerFor(name, tx.fence, crashes), tx.now + max(1, tasks.WholeSeconds(req.Want(t.Class).LeaseTime))}
 		t.Lease = &tasks.Lease{Owner: st.owner, Fence: tx.fence, Crashes: crashes, Expires: st.expires, Prior: t.Place}
 		t.Place = tasks.Place{Owner: &st.owner, Expires: &st.expires}
 		stamped[st] = append(stamped[st], t.ID)
@@ -172,7 +167,7 @@ func (sr *search) choose() ([]tasks.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	reserved, err := sr.pick(expired, min(sr.req.Limit, max(1, sr.req.Limit/share)))
+	reserved, err := sr.pick(expired, tasks.ReservedOf(sr.req.Limit))
 	if err != nil {
 		return nil, err
 	}

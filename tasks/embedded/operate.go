@@ -3,15 +3,10 @@ package embedded
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/phorge-gantry/gantry/tasks"
 )
-
-// awakened is how far in the past, in seconds, the lease of an awakened task
-// ends, as in PhabricatorWorker::awakenTaskIDs.
-const awakened = 3600
 
 // Cancel implements tasks.Operator, as `bin/worker cancel`.
 func (s *Store) Cancel(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
@@ -36,21 +31,17 @@ func (s *Store) Free(ctx context.Context, ids []int64) ([]tasks.Changed, error) 
 	})
 }
 
-// Delay implements tasks.Operator. A task that was tried before keeps its
-// owner in parentheses, and what that counts.
+// Delay implements tasks.Operator.
 func (s *Store) Delay(ctx context.Context, ids []int64, until int64) ([]tasks.Changed, error) {
-	if until < 0 || until > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: delay until %d; it is an epoch in seconds", tasks.ErrInvalid, until)
+	if err := tasks.CheckDelay(until); err != nil {
+		return nil, err
 	}
 	return s.changeActive(ctx, ids, func(c *change, t *tasks.Task) error {
-		owner := tasks.DelayOwner
-		if t.Owner != nil && *t.Owner != "" {
-			owner = *t.Owner
+		delayed, err := t.Delayed(until)
+		if err != nil {
+			return err
 		}
-		if !tasks.Nobody(owner) {
-			return tasks.ErrLeased
-		}
-		t.Place = tasks.Place{Owner: &owner, Expires: &until}
+		t.Place = delayed
 		c.modify(t)
 		return nil
 	})
@@ -58,8 +49,8 @@ func (s *Store) Delay(ctx context.Context, ids []int64, until int64) ([]tasks.Ch
 
 // Priority implements tasks.Operator, as `bin/worker priority`.
 func (s *Store) Priority(ctx context.Context, ids []int64, priority int) ([]tasks.Changed, error) {
-	if priority < 1 || priority > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: priority %d; it is 1 to 4294967295", tasks.ErrInvalid, priority)
+	if err := tasks.CheckPriority(priority); err != nil {
+		return nil, err
 	}
 	return s.changeActive(ctx, ids, func(c *change, t *tasks.Task) error {
 		if t.Priority == priority {
@@ -111,7 +102,7 @@ func (s *Store) Awaken(ctx context.Context, ids []int64) (int, error) {
 	for part := range slices.Chunk(ids, settleRows) {
 		var n int64
 		err := s.write(ctx, func(tx *txn) (err error) {
-			past := tx.now - awakened
+			past := tx.now - tasks.AwakenedBy
 			n, err = tx.changed(awakenSQL, past, list(part), tasks.YieldOwner, past)
 			return err
 		})

@@ -3,8 +3,6 @@ package embedded
 import (
 	"context"
 	"fmt"
-	"math"
-	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 )
@@ -68,8 +66,7 @@ func (c *conn) renew(renewals []tasks.Renewal, answers []tasks.Renewed, now int6
 			continue
 		}
 		answers[i].Revived = p.Expires == nil || *p.Expires <= now
-		if p.Expires == nil || time.Duration(*p.Expires-now)*time.Second < r.LeaseTime/3*2 {
-			expires := min(now+seconds(r.LeaseTime), math.MaxUint32)
+		if expires, short := r.Renew(p, now); short {
 			if err := extend(r, expires); err != nil {
 				return err
 			}
@@ -80,6 +77,3 @@ func (c *conn) renew(renewals []tasks.Renewal, answers []tasks.Renewed, now int6
 	}
 	return nil
 }
-
-// seconds rounds up, so that no lease is shorter than asked.
-func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }

@@ -26,7 +26,7 @@ func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement, live
 		settlements = settlements[len(part):]
 		problems := make([]error, len(part))
 		for i, settlement := range part {
-			problems[i] = problem(settlement.Outcome)
+			problems[i] = settlement.Outcome.Check(validate)
 		}
 		var settled []tasks.Settled
 		err := s.write(ctx, func(tx *txn) (err error) {
@@ -39,20 +39,6 @@ func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement, live
 		answers = append(answers, settled...)
 	}
 	return answers, nil
-}
-
-// problem answers why an outcome cannot be stored, or nil.
-func problem(o tasks.Outcome) error {
-	switch o.Kind {
-	case tasks.Succeeded:
-		if err := validate(o.FollowUps); err != nil {
-			return fmt.Errorf("follow-up: %w", err)
-		}
-	case tasks.Failed, tasks.Yielded, tasks.Retry, tasks.Crashed, tasks.Released:
-	default:
-		return fmt.Errorf("%w: no store settles the outcome %q", tasks.ErrInvalid, o.Kind)
-	}
-	return nil
 }
 
 // settle answers each settlement and writes those that hold their row. A second
@@ -76,7 +62,7 @@ func (tx *txn) settle(settlements []tasks.Settlement, problems []error, live boo
 		answer.ID = s.ID
 		task := active[s.ID]
 		switch {
-		case task != nil && task.Owner != nil && *task.Owner == s.Lease.Owner && !(live && ended(task.Place, tx.now)):
+		case task != nil && task.Owner != nil && *task.Owner == s.Lease.Owner && !(live && task.Ended(tx.now)):
 			if problems[i] != nil {
 				answer.Err = fmt.Errorf("outcome of task %d: %w", s.ID, problems[i])
 				continue
@@ -88,7 +74,7 @@ func (tx *txn) settle(settlements []tasks.Settlement, problems []error, live boo
 				delete(active, s.ID)
 				past[s.ID] = &tasks.Record{Task: *task, Archive: &tasks.Archive{Result: result}}
 			}
-		case task != nil && leftBy(s, task.Place), task == nil && archivedBy(s, past[s.ID]):
+		case task != nil && s.Left(task.Place), task == nil && past[s.ID] != nil && s.Archived(past[s.ID].Owner, past[s.ID].Result):
 		default:
 			answer.Err = fmt.Errorf("task %d is no longer held by %s: %w", s.ID, s.Lease.Owner, tasks.ErrLeaseLost)
 		}
@@ -124,5 +110,3 @@ func (tx *txn) end(task *tasks.Task, s tasks.Settlement) ([]int64, error) {
 	}
 	return nil, tx.save(task)
 }
-
-func ended(p tasks.Place, now int64) bool { return p.Expires != nil && *p.Expires < now }

@@ -81,7 +81,7 @@ func TestB12NoStatementScansOrSortsAtDepth(t *testing.T) {
 		{"used", usedSQL, []any{9_000_001, 9_001_000, 9_000_001, 9_001_000}, 1000},
 		{"counter", counterSQL, nil, 1},
 		{"get", getSQL, []any{5, 5}, 1},
-		{"awaken", withIDs(awakenSQL, ids), []any{awakened, tasks.YieldOwner, awakened}, 64},
+		{"awaken", withIDs(awakenSQL, ids), []any{tasks.AwakenedBy, tasks.YieldOwner, tasks.AwakenedBy}, 64},
 		{"next class", nextClassSQL, []any{"A"}, depth}, // estimates know nothing of LIMIT; see the reads below
 		{"count class", countClassSQL, []any{"A", statsBound + 1}, depth},
 		{"list", listActiveSQL, []any{100_000, listWindow}, depth},

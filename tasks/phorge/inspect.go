@@ -66,16 +66,14 @@ const (
 // id and filters them here, so that a filter which matches little is no scan
 // of the table.
 func (s *Store) List(ctx context.Context, f tasks.Filter) (tasks.Page, error) {
-	if f.Limit < 1 {
-		return tasks.Page{}, fmt.Errorf("%w: a page of %d tasks; the limit must be at least 1", tasks.ErrInvalid, f.Limit)
+	if err := f.Check(); err != nil {
+		return tasks.Page{}, err
 	}
 	window := max(f.Limit, listWindow)
 	statement, args := listActiveSQL, []any{f.After, window}
 	switch {
 	case f.State == tasks.Archived:
 		statement = listArchivedSQL
-	case f.State != tasks.Active:
-		return tasks.Page{}, fmt.Errorf("%w: state %q must be %q or %q", tasks.ErrInvalid, f.State, tasks.Active, tasks.Archived)
 	case f.Class != "":
 		statement, args = listClassSQL, []any{f.Class, f.After, window}
 	}
@@ -87,7 +85,7 @@ func (s *Store) List(ctx context.Context, f tasks.Filter) (tasks.Page, error) {
 	if len(found) == window {
 		page.Next = found[window-1].ID
 	}
-	found = slices.DeleteFunc(found, func(r record) bool { return !matches(f, r.Record) })
+	found = slices.DeleteFunc(found, func(r record) bool { return !f.Matches(r.Record) })
 	if len(found) > f.Limit {
 		found = found[:f.Limit]
 		page.Next = found[f.Limit-1].ID
@@ -101,16 +99,6 @@ func (s *Store) List(ctx context.Context, f tasks.Filter) (tasks.Page, error) {
 		page.Tasks = append(page.Tasks, r.Record)
 	}
 	return page, nil
-}
-
-func matches(f tasks.Filter, r tasks.Record) bool {
-	among := func(phids []string, phid *string) bool {
-		return len(phids) == 0 || phid != nil && slices.Contains(phids, *phid)
-	}
-	return (f.Class == "" || f.Class == r.Class) &&
-		r.FailureCount >= f.MinFailures && (f.MaxFailures == nil || r.FailureCount <= *f.MaxFailures) &&
-		r.Priority >= f.MinPriority && (f.MaxPriority == nil || r.Priority <= *f.MaxPriority) &&
-		among(f.Objects, r.ObjectPHID) && among(f.Containers, r.ContainerPHID)
 }
 
 // record is a tasks.Record on its way out.

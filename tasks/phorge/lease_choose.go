@@ -7,13 +7,6 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
-// share is the part of a batch that is kept for tasks that were leased before,
-// at least one, so that a steady stream of new work cannot starve retries.
-// Stock Phorge keeps nothing for them.
-const share = 8
-
-func kept(limit int) int { return min(limit, max(1, limit/share)) }
-
 // choose answers which of the due rows to lease: new ones by (priority, id),
 // then those leased before, oldest expiry first. The latter choose first
 // within their share, or they would starve behind a class that new work keeps
@@ -34,7 +27,7 @@ func choose(req tasks.LeaseRequest, found map[int64]entry) []entry {
 		return cmp.Or(cmp.Compare(*a.Expires, *b.Expires), cmp.Compare(a.id, b.id))
 	})
 	p := pick{req: req, taken: map[string]int{}}
-	expired = p.pick(expired, kept(req.Limit))
+	expired = p.pick(expired, tasks.ReservedOf(req.Limit))
 	reserved := p.picked
 	p.picked = nil
 	p.pick(fresh, req.Limit-len(reserved))

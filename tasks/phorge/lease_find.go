@@ -173,8 +173,8 @@ func (l *leaser) calm() bool {
 func (s *Store) goAlong(ctx context.Context, sr *search) (more bool, err error) {
 	limit, rows := sr.req.Limit, min(alongRows, callRows-sr.looked)
 	fresh := newTrip(sr, &sr.fresh, max(smallWindow, limit), rows*3/5)
-	expired := newTrip(sr, &sr.expired, max(smallWindow, kept(limit)), rows*2/5)
-	err = s.walk(ctx, expired, func() bool { return expired.found >= kept(limit) })
+	expired := newTrip(sr, &sr.expired, max(smallWindow, tasks.ReservedOf(limit)), rows*2/5)
+	err = s.walk(ctx, expired, func() bool { return expired.found >= tasks.ReservedOf(limit) })
 	if err == nil {
 		err = s.walk(ctx, fresh, func() bool { return fresh.found >= limit })
 	}

@@ -9,11 +9,6 @@ type entry struct {
 	tasks.Place
 }
 
-// grace is how long, in seconds, the expired lease of a Gantry is left alone:
-// `phd start` expires every lease at once, and whoever lives revives its own
-// within that time.
-const grace = 5
-
 // due reports whether a row with these lease columns can be leased. A row
 // without an owner waits for its expiry when it has one, which stock Phorge
 // does not heed; an owner without an expiry holds its row for ever, as there.
@@ -23,7 +18,7 @@ func due(p tasks.Place, now int64) bool {
 	}
 	if p.Owner != nil {
 		if _, ok := tasks.ParseOwner(*p.Owner); ok {
-			return *p.Expires < now-grace
+			return *p.Expires < now-tasks.Grace
 		}
 	}
 	return *p.Expires < now

@@ -100,7 +100,7 @@ func (s *Store) takeIn(ctx context.Context, tx *sql.Tx, ids []int64, fence int64
 			lost = append(lost, tasks.LostAttempt(r.Task, holder, now))
 		}
 		crashes := tasks.CrashesOnceTaken(r.Owner, s.nonce)
-		st := stamp{s.ownerFor(sr.name, fence, crashes), now + max(1, seconds(sr.req.Want(r.Class).LeaseTime))}
+		st := stamp{s.ownerFor(sr.name, fence, crashes), now + max(1, tasks.WholeSeconds(sr.req.Want(r.Class).LeaseTime))}
 		r.Lease = &tasks.Lease{Owner: st.owner, Fence: fence, Crashes: crashes, Expires: st.expires, Prior: r.Place}
 		r.Place = tasks.Place{Owner: &st.owner, Expires: &st.expires}
 		stamped[st] = append(stamped[st], r.ID)

@@ -4,15 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/phorge-gantry/gantry/tasks"
 )
-
-// awakened is how far in the past, in seconds, the lease of an awakened task
-// ends, as in PhabricatorWorker::awakenTaskIDs.
-const awakened = 3600
 
 // Cancel implements tasks.Operator, as `bin/worker cancel`.
 func (s *Store) Cancel(ctx context.Context, ids []int64) ([]tasks.Changed, error) {
@@ -37,22 +32,18 @@ func (s *Store) Free(ctx context.Context, ids []int64) ([]tasks.Changed, error) 
 	})
 }
 
-// Delay implements tasks.Operator. `bin/worker delay` leaves the owner NULL,
-// which stock Phorge runs at once; ours carries an owner in parentheses, which
-// it heeds. A task that was tried before keeps its own, and what that counts.
+// Delay implements tasks.Operator. `bin/worker delay` leaves the owner NULL; see
+// tasks.Place.Delayed.
 func (s *Store) Delay(ctx context.Context, ids []int64, until int64) ([]tasks.Changed, error) {
-	if until < 0 || until > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: delay until %d; it is an epoch in seconds", tasks.ErrInvalid, until)
+	if err := tasks.CheckDelay(until); err != nil {
+		return nil, err
 	}
 	return s.changeActive(ctx, ids, func(c *change, r *row) error {
-		owner := tasks.DelayOwner
-		if r.Owner != nil && *r.Owner != "" {
-			owner = *r.Owner
+		delayed, err := r.Delayed(until)
+		if err != nil {
+			return err
 		}
-		if !tasks.Nobody(owner) {
-			return tasks.ErrLeased
-		}
-		r.Place = tasks.Place{Owner: &owner, Expires: &until}
+		r.Place = delayed
 		c.save(r)
 		return nil
 	})
@@ -60,8 +51,8 @@ func (s *Store) Delay(ctx context.Context, ids []int64, until int64) ([]tasks.Ch
 
 // Priority implements tasks.Operator, as `bin/worker priority`.
 func (s *Store) Priority(ctx context.Context, ids []int64, priority int) ([]tasks.Changed, error) {
-	if priority < 1 || priority > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: priority %d; it is 1 to 4294967295", tasks.ErrInvalid, priority)
+	if err := tasks.CheckPriority(priority); err != nil {
+		return nil, err
 	}
 	return s.changeActive(ctx, ids, func(c *change, r *row) error {
 		if r.Priority == priority {
@@ -107,7 +98,7 @@ func (s *Store) Awaken(ctx context.Context, ids []int64) (int, error) {
 	for part := range slices.Chunk(ids, batchRows) {
 		var n int64
 		err := s.transact(ctx, func(tx *sql.Tx) error {
-			result, err := tx.ExecContext(ctx, withIDs(awakenSQL, part), awakened, tasks.YieldOwner, awakened)
+			result, err := tx.ExecContext(ctx, withIDs(awakenSQL, part), tasks.AwakenedBy, tasks.YieldOwner, tasks.AwakenedBy)
 			if err != nil {
 				return err
 			}

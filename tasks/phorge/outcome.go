@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"math"
-	"strings"
 
 	"github.com/phorge-gantry/gantry/tasks"
 )
@@ -42,20 +41,18 @@ func (o *outcomes) settle(r *row, s tasks.Settlement, ids []int64) (result int, 
 	return 0, false
 }
 
-// leftBy reports whether a row stands where this very settlement puts it. Only
-// owners with a fence tell whose settlement it was; the others tell enough
-// about one of our own that may have been written a moment ago.
+// leftBy reports whether a row stands where this very settlement puts it. In
+// doubt, when it may have been written a moment ago, owners tell enough that do
+// not tell whose settlement it was.
 func leftBy(s tasks.Settlement, at tasks.Place, doubt bool) bool {
-	switch s.Outcome.Kind {
-	case tasks.Yielded, tasks.Retry, tasks.Crashed, tasks.Released:
-	default:
-		return false
+	if _, archives := s.Outcome.Kind.Result(); !doubt || archives {
+		return s.Left(at)
 	}
-	left := s.Lease.PlaceAfter(s.Outcome, 0)
-	if left.Owner == nil || at.Owner == nil {
-		return doubt && left.Owner == nil && at.Owner == nil
+	left := s.Lease.PlaceAfter(s.Outcome, 0).Owner
+	if left == nil || at.Owner == nil {
+		return left == nil && at.Owner == nil
 	}
-	return *left.Owner == *at.Owner && (doubt || strings.Contains(*left.Owner, ":"))
+	return *left == *at.Owner
 }
 
 // trace is what an archived row says about the settlement that archived it.

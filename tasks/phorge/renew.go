@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 )
@@ -88,7 +86,7 @@ func (s *Store) extend(ctx context.Context, tx *sql.Tx, renewals []tasks.Renewal
 			continue
 		}
 		if answers[i] = held.answer(r); answers[i].Err == nil && held.needs(r) {
-			answers[i].Expires = min(held.now+seconds(r.LeaseTime), math.MaxUint32)
+			answers[i].Expires, _ = r.Renew(held.places[r.ID], held.now)
 			expires[r.ID] = answers[i].Expires
 			p := held.places[r.ID]
 			held.places[r.ID] = tasks.Place{Owner: p.Owner, Expires: &answers[i].Expires}
@@ -144,9 +142,6 @@ func (l leases) answer(r tasks.Renewal) tasks.Renewed {
 
 // needs reports whether less than two thirds of the lease time are left.
 func (l leases) needs(r tasks.Renewal) bool {
-	p := l.places[r.ID]
-	return p.Expires == nil || time.Duration(*p.Expires-l.now)*time.Second < r.LeaseTime/3*2
+	_, extend := r.Renew(l.places[r.ID], l.now)
+	return extend
 }
-
-// seconds rounds up, so that no lease is shorter than asked.
-func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }

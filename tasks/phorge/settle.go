@@ -42,7 +42,7 @@ func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement, live
 	b := &batch{store: s, live: live, settlements: settlements, problems: make([]error, len(settlements)), doubt: make([]bool, len(settlements))}
 	followUps := 0
 	for i, settlement := range settlements {
-		b.problems[i] = s.problem(settlement.Outcome)
+		b.problems[i] = settlement.Outcome.Check(s.validate)
 		followUps += b.followUps(i)
 	}
 	err := s.withIDs(ctx, followUps, func(ids []int64) error {
@@ -62,20 +62,6 @@ func (s *Store) settle(ctx context.Context, settlements []tasks.Settlement, live
 		s.trim(ctx, len(b.attempts))
 	}
 	return b.answers, err
-}
-
-// problem answers why an outcome cannot be stored, or nil.
-func (s *Store) problem(o tasks.Outcome) error {
-	switch o.Kind {
-	case tasks.Succeeded:
-		if err := s.validate(o.FollowUps); err != nil {
-			return fmt.Errorf("follow-up: %w", err)
-		}
-	case tasks.Failed, tasks.Yielded, tasks.Retry, tasks.Crashed, tasks.Released:
-	default:
-		return fmt.Errorf("%w: no store settles the outcome %q", tasks.ErrInvalid, o.Kind)
-	}
-	return nil
 }
 
 // refused reports whether the server refuses a value. 1366 is text that the
@@ -193,7 +179,7 @@ func (b *batch) decide(rows map[int64]*row, past map[int64]trace, now int64) {
 		ids = ids[n:]
 		r := rows[s.ID]
 		switch {
-		case r != nil && r.Owner != nil && *r.Owner == s.Lease.Owner && !(b.live && ended(r.Place, now)):
+		case r != nil && r.Owner != nil && *r.Owner == s.Lease.Owner && !(b.live && r.Ended(now)):
 			if answer.Err = b.problems[i]; answer.Err != nil {
 				answer.Err = fmt.Errorf("outcome of task %d: %w", s.ID, answer.Err)
 				continue
@@ -207,7 +193,7 @@ func (b *batch) decide(rows map[int64]*row, past map[int64]trace, now int64) {
 				delete(rows, s.ID)
 				past[s.ID] = trace{&s.Lease.Owner, result}
 			}
-		case r != nil && leftBy(s, r.Place, b.doubt[i]), r == nil && past[s.ID].leftBy(s):
+		case r != nil && leftBy(s, r.Place, b.doubt[i]), r == nil && s.Archived(past[s.ID].owner, past[s.ID].result):
 			if b.doubt[i] {
 				answer.FollowUps = mine
 			}
@@ -216,5 +202,3 @@ func (b *batch) decide(rows map[int64]*row, past map[int64]trace, now int64) {
 		}
 	}
 }
-
-func ended(p tasks.Place, now int64) bool { return p.Expires != nil && *p.Expires < now }
