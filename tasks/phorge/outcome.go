@@ -83,10 +83,3 @@ func readTraces(ctx context.Context, tx *sql.Tx, ids []int64) (map[int64]trace, 
 	}
 	return traces, found.Err()
 }
-
-// leftBy reports whether this very settlement archived the row: the archive
-// keeps the owner, and an owner is unique to one lease.
-func (t trace) leftBy(s tasks.Settlement) bool {
-	result, archives := s.Outcome.Kind.Result()
-	return archives && t.owner != nil && *t.owner == s.Lease.Owner && t.result == result
-}
