@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // TestKillsLoseAndDoubleNothing is the short form of `make faults`.
 func TestKillsLoseAndDoubleNothing(t *testing.T) {
-	o := options{rounds: 2, tasks: 5000, seed: rand.Uint64(), out: filepath.Join(t.TempDir(), "faults.json")}
+	o := options{rounds: 2, tasks: 2500, drain: 2 * time.Second, seed: rand.Uint64(), out: filepath.Join(t.TempDir(), "faults.json")}
 	r, err := run(t.Context(), o, t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +134,8 @@ func TestProofSeesWhatWentWrong(t *testing.T) {
 
 func TestWorkOfASeedIsTheSame(t *testing.T) {
 	now := time.Unix(1000, 0)
-	one := makeWork(rand.New(rand.NewPCG(1, 2)), class, 32, 100, 0, now)
-	two := makeWork(rand.New(rand.NewPCG(1, 2)), class, 32, 100, 0, now)
+	one := makeWork(rand.New(rand.NewPCG(1, 2)), class, 32, 100, 0, now, time.Second)
+	two := makeWork(rand.New(rand.NewPCG(1, 2)), class, 32, 100, 0, now, time.Second)
 	deeds := map[deed]int{}
 	for i, w := range one {
 		if two[i] != w {

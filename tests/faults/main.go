@@ -30,6 +30,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
@@ -42,7 +43,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	options := options{out: "build/faults.json"}
+	options := options{drain: fullDrain, out: "build/faults.json"}
 	flag.IntVar(&options.rounds, "rounds", 30, "`number` of rounds")
 	flag.IntVar(&options.tasks, "tasks", 20_000, "`number` of tasks a round")
 	flag.Uint64Var(&options.seed, "seed", rand.Uint64(), "`number` that the tasks and the kills follow from")
@@ -61,6 +62,7 @@ func main() {
 type options struct {
 	rounds int
 	tasks  int
+	drain  time.Duration // how long an undisturbed runtime works on a round
 	seed   uint64
 	out    string
 }

@@ -78,7 +78,7 @@ func (p *php) stop() error { return errors.Join(p.web.Stop(), p.phorge.Remove())
 func (p *php) records() string { return filepath.Join(p.phorge.Root(), "faults") }
 
 // addPHP makes a round one whose tasks run by every route.
-func (r *round) addPHP(p *php, tasks int) error {
+func (r *round) addPHP(p *php, o options) error {
 	if err := p.phorge.Reset(); err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (r *round) addPHP(p *php, tasks int) error {
 		return err
 	}
 	r.php, r.dsn = p, p.phorge.DSN()
-	r.work = append(r.work, makeWork(r.rng, poolClass, phpSlots, tasks/poolShare, len(r.work), r.began)...)
-	r.work = append(r.work, makeWork(r.rng, conduitClass, phpSlots, tasks/conduitShare, len(r.work), r.began)...)
+	r.work = append(r.work, makeWork(r.rng, poolClass, phpSlots, o.tasks/poolShare, len(r.work), r.began, o.drain)...)
+	r.work = append(r.work, makeWork(r.rng, conduitClass, phpSlots, o.tasks/conduitShare, len(r.work), r.began, o.drain)...)
 	r.rng.Shuffle(len(r.work), func(i, j int) { r.work[i], r.work[j] = r.work[j], r.work[i] })
 	return nil
 }

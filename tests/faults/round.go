@@ -28,9 +28,10 @@ const (
 	drainLimit = 5 * time.Minute
 
 	// shortenSQL ends the waits that nobody has patience for: a task whose PHP
-	// process died waits for five minutes. All others here wait for seconds.
+	// process died waits for five minutes, and one whose handler died for fifteen
+	// seconds at a time until it can run alone. All others here wait for less.
 	shortenSQL = `UPDATE worker_activetask SET leaseExpires = UNIX_TIMESTAMP() - 1
-WHERE leaseOwner LIKE '(retry)%' AND leaseExpires > UNIX_TIMESTAMP() + 60`
+WHERE leaseOwner LIKE '(%' AND leaseExpires > UNIX_TIMESTAMP() + 5`
 
 	// takeoverTime is how long after its end a Gantry leaves the lease of
 	// another one alone.
@@ -78,13 +79,13 @@ func newRound(n int, o options, server *scratch.MariaDB, p *php) (*round, error)
 		return nil, err
 	}
 	r.records = filepath.Join(r.dir, "records")
-	r.work = makeWork(r.rng, class, runtime.DefaultSlots, o.tasks, 0, r.began)
+	r.work = makeWork(r.rng, class, runtime.DefaultSlots, o.tasks, 0, r.began, o.drain)
 	if err := errors.Join(r.writeManifest(), harness.CreateNamespace(server, r.namespace)); err != nil {
 		return nil, err
 	}
 	r.dsn = server.DSN(r.namespace + "_worker")
 	if p != nil && n%mixedEvery == 1 {
-		if err := r.addPHP(p, o.tasks); err != nil {
+		if err := r.addPHP(p, o); err != nil {
 			return nil, err
 		}
 	}

@@ -43,18 +43,20 @@ const (
 	// followUps is how many follow-ups a task queues.
 	followUps = 2
 
-	// draining is how long one undisturbed runtime works on a round: long
-	// enough for most of the faults to come while it does.
-	draining = 10 * time.Second
+	// fullDrain is how long one undisturbed runtime works on a round of full
+	// length: long enough for most of the faults to come while it does.
+	fullDrain = 10 * time.Second
 
-	// yielding is how long tasks yield, from the beginning of the round.
-	yielding = 8 * time.Second
+	// yielding is how long tasks yield, from the beginning of the round, as a
+	// share of the drain.
+	yielding = 0.8
 )
 
 // makeWork makes so many tasks of a class, which together keep so many slots
-// busy for about draining. They are numbered after those that there are.
-func makeWork(rng *rand.Rand, class string, slots, n, after int, now time.Time) []work {
-	mean := float64(draining.Milliseconds()) * float64(slots) / float64(n)
+// busy for about the time of the drain. They are numbered after those that there
+// are.
+func makeWork(rng *rand.Rand, class string, slots, n, after int, now time.Time, drain time.Duration) []work {
+	mean := float64(drain.Milliseconds()) * float64(slots) / float64(n)
 	all := make([]work, n)
 	for i := range all {
 		all[i] = work{class: class, N: after + i + 1, Do: succeed, Millis: rng.ExpFloat64() * mean}
@@ -62,7 +64,7 @@ func makeWork(rng *rand.Rand, class string, slots, n, after int, now time.Time) 
 		case 0, 1:
 			all[i].Do = retry
 		case 2:
-			all[i].Do, all[i].Until = yield, now.Add(yielding).Unix()
+			all[i].Do, all[i].Until = yield, now.Add(time.Duration(yielding*float64(drain))).Unix()
 		case 3, 4, 5:
 			all[i].Do = follow
 		case 6:
