@@ -50,9 +50,11 @@ addresses, tokens, long numbers, and all text but the words of Phorge's own
 source. A stand-in is of the kind and the class of length of what it stands for,
 is the same wherever that stands, and is made of nothing but the order of
 appearance. What was masked is in the "about" of each case. Numbers of up to
-three digits, keys of the data, and the kinds of PHIDs are kept. --keep keeps
-the values of a data key or a column, or the texts that a /pattern/ matches as a
-whole; look at the file before you show it, whenever you use that.
+three digits, keys of the data, and those kinds of PHIDs that Phorge itself has
+are kept; of a time its distance from now, up to an hour, and beyond that how
+large it is. --keep keeps the values of a data key or a column, or the texts
+that a /pattern/ matches as a whole (/PHID-ACME/: a kind of PHIDs of the site's
+own); look at the file before you show it, whenever you use that.
 
 --rows names tables in which the rows are looked for that the data refers to by
 PHID, and those that these refer to. They come along, masked, as they are now:

@@ -46,7 +46,7 @@ func (m *Masker) Case(ctx context.Context, name string, record tasks.Record, tab
 
 func (m *Masker) data(data []byte) string {
 	if json.Valid(data) {
-		return m.document("data", string(data))
+		return m.record(string(data))
 	}
 	return m.text("data", string(data))
 }
@@ -130,7 +130,7 @@ func shapeOfValue(at place, value any) string {
 		var parts []string
 		for key, of := range v {
 			name := key
-			if !keptKey(at, key) {
+			if at != "data" || !identifier.MatchString(key) {
 				name = shapeOfText(key)
 			}
 			parts = append(parts, name+":"+shapeOfValue(at.in(key), of))

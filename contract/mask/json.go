@@ -11,17 +11,28 @@ import (
 // keys and numbers stays as it is written: white space, order, keys that stand
 // there twice, and how characters are escaped.
 func (m *Masker) document(at place, text string) string {
-	d := documentMasker{m: m, in: text}
-	d.value(at)
-	d.space()
-	return d.out.String()
+	return (&documentMasker{m: m, in: text}).all(at)
+}
+
+// record masks the data of a task. If that is an object, then it is a record: its
+// own keys are part of the program, but those of the objects in it can be names.
+func (m *Masker) record(text string) string {
+	object := strings.HasPrefix(strings.TrimSpace(text), "{")
+	return (&documentMasker{m: m, in: text, record: object}).all("data")
 }
 
 type documentMasker struct {
-	m   *Masker
-	in  string
-	pos int
-	out strings.Builder
+	m      *Masker
+	in     string
+	pos    int
+	out    strings.Builder
+	record bool // the object that comes next is a record
+}
+
+func (d *documentMasker) all(at place) string {
+	d.value(at)
+	d.space()
+	return d.out.String()
 }
 
 // space copies white space and what separates values.
@@ -43,10 +54,15 @@ func (d *documentMasker) value(at place) {
 	switch d.in[d.pos] {
 	case '{':
 		d.next()
+		record := d.record
+		d.record = false
 		for d.space(); d.in[d.pos] != '}'; d.space() {
 			key := d.literal()
 			decoded := decode(key)
-			masked := d.m.key(at, decoded)
+			masked := decoded
+			if !record || !identifier.MatchString(decoded) {
+				masked = d.m.key(at, decoded)
+			}
 			d.out.WriteString(encodeLike(key, decoded, masked))
 			d.value(at.in(decoded))
 		}
@@ -90,10 +106,10 @@ func (d *documentMasker) literal() string {
 
 // key masks a key of an object at a place.
 func (m *Masker) key(at place, key string) string {
-	if m.keep.wants(at.in(key)) || m.keep.likes(key) {
+	if !strings.Contains(key, braces) && (m.keep.wants(at.in(key)) || m.keep.likes(key)) {
 		return m.phids(key)
 	}
-	if keptKey(at, key) || kept(key) || wholeNumber.MatchString(key) && len(key) <= shortNumber {
+	if kept(key) || wholeNumber.MatchString(key) && len(key) <= shortNumber {
 		return key
 	}
 	masked := m.text("", key)

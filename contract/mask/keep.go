@@ -1,6 +1,7 @@
 package mask
 
 import (
+	_ "embed"
 	"fmt"
 	"regexp"
 	"strings"
@@ -78,13 +79,13 @@ func (k keep) likes(text string) bool {
 // braces begin a placeholder, in whatever text of a case they stand.
 const braces = "{{"
 
-// kept reports whether a text says nothing about anybody: a word of Phorge's own,
-// the name of one of its classes, or what separates words.
+// kept reports whether a text says nothing about anybody: a word or a name that
+// stands in Phorge's source, or what separates words.
 func kept(text string) bool {
 	if strings.Contains(text, braces) {
 		return false
 	}
-	return words[text] || className.MatchString(text) || coreType.MatchString(text) || isSeparator(text)
+	return words[text] || names[text] || isSeparator(text)
 }
 
 // isSeparator reports whether a text is white space or a little punctuation. More
@@ -101,26 +102,18 @@ func telling(r rune) bool {
 	return r >= 0x80 || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r < ' ' && r != '\n' && r != '\t'
 }
 
-var (
-	// A beginning and an ending of Phorge's: classes of a site's own libraries
-	// can say who it is.
-	className = regexp.MustCompile(`\A(?:Phabricator|Phorge|Almanac|Conpherence|Differential|Diffusion|Doorkeeper|Drydock|Feed|Fund|Harbormaster|Herald|Legalpad|Maniphest|Nuance|Owners|Passphrase|Paste|Phame|Phriction|Pholio|Phortune|Ponder|Project|Releeph|Slowvote)[A-Za-z0-9]*(?:Worker|Story|Transaction|TransactionType|Editor|Query|Rule|Action|Adapter|PHIDType|Source|Application|Engine|Capability|Field)\z`)
+// identifier is what the keys of a record look like.
+var identifier = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,63}\z`)
 
-	// Types of transactions, keys of their metadata, and policies of objects.
-	coreType = regexp.MustCompile(`\A(?:core[:.][a-z-]+|edge:type|attach\.implicit|obj\.[a-z]+\.[a-z]+)\z`)
+// names are those that stand in Phorge's source and in its rows: of classes, of
+// keys, of types of transactions, of policies, and of kinds of PHIDs. They are
+// listed and not told by their shape: what somebody composes of the same words
+// can say who it is. A test of the live tier writes the list.
+//
+//go:embed names.txt
+var namesText string
 
-	identifier = regexp.MustCompile(`\A[A-Za-z_][A-Za-z0-9_]{0,63}\z`)
-
-	// Names that somebody wrote into a program, by how they end.
-	codedKey = regexp.MustCompile(`\A[a-z]+(?:[A-Z][a-z]*)*(?:PHIDs?|IDs?|Epoch|Type|Mode|Class|Code|URIs?|Key|Count|Date|State|Status|Source|Version|Parameters)\z`)
-)
-
-// keptKey reports whether a key of a JSON object is part of the program, and not
-// of the data: a user name can be a key too. The data of a task is a record, so
-// its own keys are.
-func keptKey(at place, key string) bool {
-	return words[key] || coreType.MatchString(key) || codedKey.MatchString(key) || at == "data" && identifier.MatchString(key)
-}
+var names = wordSet(namesText)
 
 // words are values and keys that stand in Phorge's source.
 var words = wordSet(`

@@ -1,6 +1,7 @@
 package mask
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -11,8 +12,10 @@ import (
 var (
 	wholeNumber = regexp.MustCompile(`\A-?(?:0|[1-9][0-9]{0,19})\z`)
 
-	idName   = regexp.MustCompile(`(?:\A[iI][dD]|[a-z]I[Dd]|[iI]ds|[a-z]IDs|_id)\z`)
-	timeName = regexp.MustCompile(`(?i)epoch|date|time|expires|since|until`)
+	idName = regexp.MustCompile(`(?:\A[iI][dD]|[a-z]I[Dd]|[iI]ds|[a-z]IDs|_id)\z`)
+
+	// A word of the name, and no part of one: an update or a candidate is no time.
+	timeName = regexp.MustCompile(`(?:\A(?i:epoch|date|time|timestamp|expires|since|until)|_(?:epoch|date|time|timestamp|expires|since|until)|[a-z0-9_](?:Epoch|Date|Time|Timestamp|Expires|Since|Until))(?:\z|[A-Z_])`)
 )
 
 // Numbers of up to this many digits are kept: flags, counts, HTTP statuses.
@@ -63,11 +66,15 @@ func number(digits, n, try int) string {
 	return fill(begin, digits-len(begin)+try/20, func() string { return string(rune('0' + draw.IntN(10))) })
 }
 
-// fraction masks the digits of a number that is not whole. Its exponent stays.
+// fraction masks the digits of a number that is not whole. Its exponent stays, if
+// it is one that a number in use can have.
 func (m *Masker) fraction(text string) string {
 	mantissa, exponent := text, ""
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
 		mantissa, exponent = text[:i], text[i:]
+	}
+	if len(strings.TrimLeft(exponent, "eE+-")) > shortNumber {
+		exponent = exponent[:1] + "99"
 	}
 	digits := 0
 	for _, r := range mantissa {
@@ -76,23 +83,25 @@ func (m *Masker) fraction(text string) string {
 		}
 	}
 	if digits <= shortNumber {
-		return text
+		return mantissa + exponent
 	}
 	return m.standIn("number", mantissa, func(n, try int) string {
 		draw := rand.New(rand.NewPCG(uint64(n), uint64(try)))
+		leading := true
 		return strings.Map(func(r rune) rune {
-			if '1' <= r && r <= '9' { // a 0 may be one that no other digit can follow
-				return rune('1' + draw.IntN(9))
+			if r < '0' || r > '9' || leading && r == '0' { // no other digit can follow a 0 in front
+				leading = leading && r == '-'
+				return r
 			}
-			return r
+			leading = false
+			return rune('1' + draw.IntN(9))
 		}, mantissa)
 	}) + exponent
 }
 
 const (
 	hour  = 3600
-	day   = 24 * hour
-	years = 2 * 365 * day
+	years = 2 * 365 * 24 * hour
 )
 
 // isEpoch reports whether a number is a time: by its name, or because it is near
@@ -104,14 +113,17 @@ func (m *Masker) isEpoch(at place, n int64) bool {
 	return timeName.MatchString(at.name()) || n > m.now-years && n < m.now+years
 }
 
-// epoch tells an epoch from now, the coarser the longer ago it is.
+// epoch tells an epoch from now. Beyond an hour, what is told is the class of the
+// distance: the hour, doubled as often as fits. So a number that is no time, and
+// only named or as large as one, loses nearly all of its digits.
 func (m *Masker) epoch(epoch int64) string {
 	away := epoch - m.now
-	for _, rounding := range []struct{ beyond, to int64 }{{30 * day, day}, {day, hour}, {hour, 60}} {
-		if away > rounding.beyond || -away > rounding.beyond {
-			away = away / rounding.to * rounding.to
-			break
+	if sign := int64(cmp.Compare(away, 0)); sign*away > hour {
+		class := int64(hour)
+		for 2*class <= sign*away {
+			class *= 2
 		}
+		away = sign * class
 	}
 	placeholder := "{{now}}"
 	if away != 0 {

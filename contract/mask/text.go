@@ -20,9 +20,6 @@ var (
 		`|(\b\d{1,3}(?:\.\d{1,3}){3}\b|[0-9A-Fa-f]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)`)
 
 	onlyPHIDs = regexp.MustCompile(phid)
-
-	// Those of applications and of tokens are the same everywhere.
-	builtIn = regexp.MustCompile(`\APHID-(?:APPS-Phabricator[A-Za-z]*Application|TOKN-[a-z]+-[0-9])\z`)
 )
 
 // text masks a text that stands at a place.
@@ -100,22 +97,49 @@ func (m *Masker) free(text string) string {
 	if kept(inner) {
 		return text
 	}
-	kind := "text"
-	if isToken(inner) || isHex(inner) {
-		kind = "token"
-	}
-	return head + m.standIn(kind, inner, func(n, try int) string { return shaped(inner, n, try) }) + tail
+	return head + m.secret(inner) + tail
 }
 
-// phid masks a PHID. What it is of stays, and so does its length.
+// secret masks a text, whatever it is.
+func (m *Masker) secret(text string) string {
+	if text == "" {
+		return ""
+	}
+	kind := "text"
+	if isToken(text) || isHex(text) {
+		kind = "token"
+	}
+	return m.standIn(kind, text, func(n, try int) string { return shaped(text, n, try) })
+}
+
+// phid masks a PHID. What it is of stays if Phorge knows of that, and so does its
+// length. Those of applications and of tokens are the same everywhere.
 func (m *Masker) phid(phid string) string {
-	if builtIn.MatchString(phid) {
+	if names[phid] || names[strings.TrimPrefix(phid, "PHID-APPS-")] {
 		return phid
 	}
-	cut := strings.LastIndexByte(phid, '-') + 1
-	of, own := phid[:cut], phid[cut:]
-	return m.standIn("phid "+of, own, func(n, try int) string {
-		return of + fmt.Sprintf("%0*d", len(own), n+try)
+	parts := strings.Split(phid, "-") // PHID, the kind, for transactions the kind of object, and its own
+	of, own := parts[:2], strings.Join(parts[2:], "-")
+	if len(parts) == 4 && len(parts[2]) == len(parts[1]) {
+		of, own = parts[:3], parts[3]
+	}
+	for i := 1; i < len(of); i++ {
+		of[i] = m.phidKind(of[i])
+	}
+	prefix := strings.Join(of, "-") + "-"
+	return m.standIn("phid "+prefix, own, func(n, try int) string {
+		return prefix + fmt.Sprintf("%0*d", len(own), n+try)
+	})
+}
+
+// phidKind masks a kind of PHIDs that a site has made for itself.
+func (m *Masker) phidKind(kind string) string {
+	if name := "PHID-" + kind; names[name] || m.keep.likes(name) {
+		return kind
+	}
+	return m.standIn("kind", kind, func(n, try int) string {
+		n += try
+		return string([]byte{'Z', 'A' + byte(n/676%26), 'A' + byte(n/26%26), 'A' + byte(n%26)})
 	})
 }
 
@@ -204,13 +228,13 @@ func (m *Masker) url(text string) string {
 	if parsed.User != nil {
 		out.WriteString(url.PathEscape(m.free(parsed.User.Username())))
 		if password, ok := parsed.User.Password(); ok {
-			out.WriteString(":" + url.PathEscape(m.free(password)))
+			out.WriteString(":" + url.PathEscape(m.secret(password)))
 		}
 		out.WriteString("@")
 	}
 	out.WriteString(m.host(bracketed(parsed.Hostname())))
 	if _, port, ok := strings.Cut(parsed.Host[strings.LastIndexByte(parsed.Host, ']')+1:], ":"); ok {
-		out.WriteString(":" + port)
+		out.WriteString(":" + m.port(port))
 	}
 	for i, segment := range strings.Split(parsed.EscapedPath(), "/") {
 		if i > 0 {
@@ -227,6 +251,17 @@ func (m *Masker) url(text string) string {
 	return out.String()
 }
 
+// ports are those of the protocols that Phorge speaks. Another one can say whose
+// server it is.
+var ports = wordSet("22 25 80 443 465 587 993 2222 3306 3690 5432 8000 8080 8443 9418")
+
+func (m *Masker) port(port string) string {
+	if port == "" || ports[port] {
+		return port
+	}
+	return m.standIn("number", port, func(n, try int) string { return number(min(len(port), 5), n, try) })
+}
+
 func bracketed(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
@@ -238,7 +273,7 @@ func (m *Masker) query(query string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
 		key, value, assigned := strings.Cut(pair, "=")
-		if !words[key] && !codedKey.MatchString(key) {
+		if !kept(key) {
 			key = m.escaped(key, url.QueryUnescape, url.QueryEscape)
 		}
 		if assigned {
