@@ -90,7 +90,8 @@ func (a *app) root() *cobra.Command {
 		Use:   "gantry",
 		Short: "Take over the work queue of a Phorge",
 		Long: `Gantry leases tasks from Phorge's own tables and runs them in handler binaries and
-in PHP, beside or instead of the taskmaster daemons. Phorge needs no patch.
+in PHP, beside or instead of the taskmaster daemons. Phorge needs no patch. It also
+serves a queue to other programs: that of a Phorge, or one of its own.
 
 ` + exitHelp,
 		Example: `  gantry config check --phorge /opt/phorge
@@ -98,7 +99,7 @@ in PHP, beside or instead of the taskmaster daemons. Phorge needs no patch.
   gantry tasks list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, a.demoCommand(), a.runCommand(), a.topCommand(), a.tasksCommand(), a.pluginsCommand(), a.contractCommand(), a.poolCommand(), a.keysCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
+	}, a.demoCommand(), a.runCommand(), a.serveCommand(), a.topCommand(), a.tasksCommand(), a.pluginsCommand(), a.contractCommand(), a.poolCommand(), a.keysCommand(), a.tokensCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
 	root.Version = readVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlag)
@@ -164,6 +165,7 @@ func explainFlag(_ *cobra.Command, err error) error {
 // addRunFlags gives a command the flags of what run uses.
 func addRunFlags(cmd *cobra.Command) {
 	addFlags(cmd.Flags(), runSettings...)
+	addFlags(cmd.Flags(), apiSettings...)
 	php, _ := find(settings, "php")
 	complete(cmd, php.flag(), php.oneOf...)
 }
@@ -219,6 +221,9 @@ func (a *app) withStore(cmd *cobra.Command, use func(context.Context, *config, s
 	c, err := a.loadOne(cmd)
 	if err != nil {
 		return err
+	}
+	if c.missingFile() {
+		return coded{fmt.Errorf("there is no queue at %s: gantry serve and gantry run make it", c.SQLite), exitUnavailable}
 	}
 	s, err := a.open(ctx, c)
 	if err != nil {

@@ -101,11 +101,12 @@ func wrap(words []string, width int) string {
 func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration, the store, PHP and the handler binaries",
+		Short: "Check the configuration, the store, PHP, the handler binaries and the API",
 		Long: `Read the configuration, open the store, start a PHP process as the pool does or ask
-worker.execute what it offers, verify the handler binaries, and print one line for
-each finding, then the settings with where they come from. The
-password and the parameters of a dsn are hidden. The exit code is 1 when there is
+worker.execute what it offers, verify the handler binaries, read the tokens, and
+print one line for each finding, then the settings with where they come from; with
+several instances, for each of them. The password and the parameters of a dsn are
+hidden. The exit code is 1 when there is
 a problem. JSON is one document.`,
 		Example: `  gantry config check
   gantry config check --phorge /opt/phorge --plugins plugins.yaml`,
@@ -119,19 +120,36 @@ a problem. JSON is one document.`,
 		}
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
-		php := checkPHP(ctx, c)
-		taken, plugins, err := checkPlugins(ctx, c, php)
-		if err != nil {
-			return err
+		report := checkReport{Config: c.report(), Findings: []finding{}}
+		for _, one := range c.queues() {
+			found, err := a.checkQueue(ctx, one)
+			if err != nil {
+				return err
+			}
+			for _, f := range found {
+				if len(c.instances) > 0 {
+					f.About = one.Instance + ": " + f.About
+				}
+				report.Findings = append(report.Findings, f)
+			}
 		}
-		report := checkReport{Config: c.report(), Findings: slices.Concat(
-			a.checkStore(ctx, c, php, taken), php.findings, plugins, checkClasses(c, php, taken), checkSocket(c.Socket))}
+		report.Findings = slices.Concat(report.Findings, checkAPI(c), checkSocket(c.Socket))
 		if err := a.printCheck(report); err != nil {
 			return err
 		}
 		return verdict(report.Findings)
 	}
 	return cmd
+}
+
+// checkQueue looks at one queue, and at what is to run its tasks.
+func (a *app) checkQueue(ctx context.Context, c *config) ([]finding, error) {
+	php := checkPHP(ctx, c)
+	taken, plugins, err := checkPlugins(ctx, c, php)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(a.checkStore(ctx, c, php, taken), php.findings, plugins, checkClasses(c, php, taken)), nil
 }
 
 func (c *config) report() []settingReport {
@@ -158,7 +176,11 @@ func (c *config) report() []settingReport {
 // take.
 func checkPlugins(ctx context.Context, c *config, php phpFound) (taken map[string]bool, findings []finding, err error) {
 	if c.Plugins == "" {
-		if php.route == "" {
+		switch {
+		case php.route != "":
+		case c.API != "" || !c.ofPhorge():
+			findings = []finding{{warning, "plugins", "there is no manifest and nothing runs PHP: `gantry serve` works, and `gantry run` has nothing to run"}}
+		default:
 			findings = []finding{{problem, "plugins", "there is no manifest and nothing runs PHP, so `gantry run` has nothing to run: mend what is said of php, or set plugins"}}
 		}
 		return nil, findings, nil
@@ -194,6 +216,9 @@ func checkClasses(c *config, php phpFound, taken map[string]bool) (findings []fi
 
 // checkStore opens the store and looks at what is queued.
 func (a *app) checkStore(ctx context.Context, c *config, php phpFound, taken map[string]bool) []finding {
+	if c.missingFile() {
+		return []finding{{warning, "store", c.SQLite + " is not there; gantry serve and gantry run make it, if its directory is there"}}
+	}
 	s, err := a.open(ctx, c)
 	if err != nil {
 		return []finding{{problem, "store", err.Error()}}

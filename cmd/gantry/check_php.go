@@ -34,6 +34,8 @@ func checkPHP(ctx context.Context, c *config) phpFound {
 		err = found.conduit(ctx, c)
 	case c.PHP == "off":
 		found.add(ok, "php is off: classes without a plugin stay in the queue")
+	case !c.ofPhorge():
+		found.add(ok, why)
 	default:
 		found.add(warning, "nothing runs PHP, so classes without a plugin stay in the queue: "+why)
 	}

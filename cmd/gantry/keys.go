@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -189,8 +188,7 @@ func parseKeys(content []byte) (keys []signingKey, ok bool) {
 	return keys, err == nil && !d.More() && len(keys) >= 1 && len(keys) <= liveKeys
 }
 
-// writeKeys replaces the file at once, so that nobody reads half of it, with the
-// owner and the permissions that it has.
+// writeKeys replaces the file of keys.
 func writeKeys(path string, keys []signingKey) error {
 	var content bytes.Buffer
 	for i, key := range keys { // an object in this order, which a map has not
@@ -202,24 +200,5 @@ func writeKeys(path string, keys []signingKey) error {
 		fmt.Fprintf(&content, "%s\n  %s: %s", []string{"{", ","}[min(i, 1)], id, secret)
 	}
 	content.WriteString("\n}\n")
-
-	mode, owner, group := os.FileMode(0o600), -1, -1
-	if info, err := os.Stat(path); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err != nil {
-			return err
-		}
-		of := info.Sys().(*syscall.Stat_t)
-		mode, owner, group = info.Mode().Perm(), int(of.Uid), int(of.Gid)
-	}
-	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(content.Bytes())
-	err = errors.Join(err, temp.Chown(owner, group), temp.Chmod(mode), temp.Sync(), temp.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), path)
+	return replaceFile(path, content.Bytes())
 }

@@ -15,7 +15,7 @@ import (
 // runSettings are the settings that only run uses, and config check checks.
 var runSettings = []string{
 	"plugins", "php", "library", "php_binary", "php_processes", "php_pickup_delay",
-	"conduit", "conduit_key_file", "conduit_host", "conduit_ca", "conduit_connections", "conduit_tasks_per_call",
+	"conduit", "conduit_key_file", "conduit_host", "conduit_ca", "conduit_token_file", "conduit_connections", "conduit_tasks_per_call",
 	"slots", "lease", "idle_poll", "drain_timeout", "max_crashes", "pickup_delay", "socket",
 }
 
@@ -61,81 +61,48 @@ they do not make the run itself a failure.`,
 	return cmd
 }
 
-// run joins the rooms: a store, what runs tasks, and the runtime between them.
+// run joins the rooms: a store, what runs tasks, the runtime between them, and
+// the API beside it.
 func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	drain, second, release := stopSignals(ctx)
 	defer release()
 	stop, cancel := stopAt(drain, second, c.DrainTimeout)
 	defer cancel()
 	log := newLogger(a.err, a.environ, c)
-	c.gorge.tell(log, "dsn", "slots", "idle_poll")
+	c.gorge.tell(log, append([]string{"dsn", "slots", "idle_poll"}, apiSettings...)...)
 
-	manifest := &host.Manifest{}
-	if c.Plugins != "" {
-		var err error
-		if manifest, err = loadManifest(c); err != nil {
-			return err
-		}
-	}
-	s, err := a.open(drain, c)
+	i, err := a.startInstance(drain, stop, c, log)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	if err := untold(s); err != nil {
-		log.Warn().Err(err).Msg("Gantry's own tables cannot be used")
-	}
-	h, err := startHost(drain, c, manifest, log)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	php, err := a.php(drain, c, log)
-	if err != nil {
-		return err
-	}
-	defer php.Close()
-	// Cancelling does not end PHP on another host, and the runtime waits for
-	// it. Closing leaves what still runs there to the next lease.
-	context.AfterFunc(stop, func() { _ = php.Close() })
-	if len(h.Classes()) == 0 && !php.runs() {
-		return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s", php.why)
-	}
-	classes, others := classesToRun(c, h, php, log)
-	rt, err := runtime.New(runtime.Config{
-		Store: s, Classes: classes, Others: others, OtherClasses: php.classes,
-		Slots: c.Slots, LeaseTime: c.Lease, IdlePoll: c.IdlePoll,
-		DrainTimeout: c.DrainTimeout, MaxCrashes: c.MaxCrashes, Log: log,
-	})
-	if err != nil {
-		return coded{err, exitUsage}
-	}
-	w := newWatch(a, log, s, h, php)
+	defer i.close()
 	if c.Socket != "" && !untilEmpty {
-		hangUp, err := serveStatus(c.Socket, func() error { return w.ready(rt) }, func() any { return w.status(rt) })
+		hangUp, err := serveStatus(c.Socket, i.ready, i.status)
 		if err != nil {
 			return coded{err, exitUsage}
 		}
 		defer hangUp()
 	}
-	announce(log, c, h, php)
+	announce(log, c, i.host, i.php)
 	if untilEmpty {
-		return errors.Join(a.passes(drain, stop, c, rt, w), rt.Close())
+		return errors.Join(a.passes(drain, stop, c, i.runtime, i.watch), i.runtime.Close())
 	}
-	if err := rt.Start(); err != nil {
-		return err
-	}
-	if php.runs() { // or others drain what no plugin takes, and say so themselves
-		silence, err := startHeartbeat(c, log)
-		if err != nil {
-			return errors.Join(err, rt.Close())
+	drain, giveUp := context.WithCancel(drain)
+	defer giveUp()
+	ended := func() error { return nil }
+	if c.API != "" {
+		if ended, err = serveBeside(drain, stop, giveUp, i, log); err != nil {
+			return err
 		}
-		defer silence()
 	}
-	w.until(drain, rt)
-	w.stopping.Store(true)
+	if err := i.begin(); err != nil {
+		giveUp()
+		return errors.Join(err, i.runtime.Close(), ended())
+	}
+	i.watch.until(drain, i.runtime)
+	i.watch.stopping.Store(true)
 	log.Info().Msg("stopping; a second signal stops at once")
-	return errors.Join(rt.Drain(stop), a.printCounts(rt.Stats()))
+	return errors.Join(i.runtime.Drain(stop), ended(), a.printCounts(i.runtime.Stats()))
 }
 
 // startHost starts the handler binaries of a manifest.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -32,6 +34,17 @@ func openStore(ctx context.Context, c *config) (store, error) {
 		return nil, coded{err, exitUnavailable}
 	}
 	return s, nil
+}
+
+// missingFile reports whether the queue is in a file that nobody has made. Only
+// what serves a queue or works on it makes one: a name that is misspelt in a look
+// at it would become an empty queue.
+func (c *config) missingFile() bool {
+	if c.SQLite == "" {
+		return false
+	}
+	_, err := os.Stat(c.SQLite)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // backend answers what kind of store it is.

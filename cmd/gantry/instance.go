@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/phorge-gantry/gantry/plugins/host"
+	"github.com/phorge-gantry/gantry/tasks/runtime"
+	"github.com/rs/zerolog"
+)
+
+// instance is one queue at work: its store, what runs its tasks, and the runtime
+// between them.
+type instance struct {
+	config  *config
+	log     zerolog.Logger
+	store   store
+	host    *host.Host
+	php     *phpRoute
+	runtime *runtime.Runtime
+	watch   *watch
+	silence func() // ends the heartbeat
+}
+
+// startInstance starts all that a queue needs to be worked on, but the runtime.
+// The end of stop ends PHP.
+func (a *app) startInstance(ctx, stop context.Context, c *config, log zerolog.Logger) (*instance, error) {
+	i := &instance{config: c, log: log}
+	err := i.start(ctx, stop, a)
+	if err != nil {
+		return nil, errors.Join(err, i.close())
+	}
+	return i, nil
+}
+
+func (i *instance) start(ctx, stop context.Context, a *app) (err error) {
+	c := i.config
+	manifest := &host.Manifest{}
+	if c.Plugins != "" {
+		if manifest, err = loadManifest(c); err != nil {
+			return err
+		}
+	}
+	if i.store, err = a.open(ctx, c); err != nil {
+		return err
+	}
+	if err := untold(i.store); err != nil {
+		i.log.Warn().Err(err).Msg("Gantry's own tables cannot be used")
+	}
+	if i.host, err = startHost(ctx, c, manifest, i.log); err != nil {
+		return err
+	}
+	if i.php, err = a.php(ctx, c, i.log); err != nil {
+		return err
+	}
+	// Cancelling does not end PHP on another host, and the runtime waits for
+	// it. Closing leaves what still runs there to the next lease.
+	context.AfterFunc(stop, func() { _ = i.php.Close() })
+	if len(i.host.Classes()) == 0 && !i.php.runs() {
+		return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s", i.php.why)
+	}
+	classes, others := classesToRun(c, i.host, i.php, i.log)
+	i.runtime, err = runtime.New(runtime.Config{
+		Store: i.store, Classes: classes, Others: others, OtherClasses: i.php.classes,
+		Slots: c.Slots, LeaseTime: c.Lease, IdlePoll: c.IdlePoll,
+		DrainTimeout: c.DrainTimeout, MaxCrashes: c.MaxCrashes, Log: i.log,
+	})
+	if err != nil {
+		return coded{err, exitUsage}
+	}
+	i.watch = newWatch(a, i.log, i.store, i.host, i.php)
+	return nil
+}
+
+// begin starts the runtime, and tells Phorge that its queue is drained.
+func (i *instance) begin() (err error) {
+	if err := i.runtime.Start(); err != nil {
+		return err
+	}
+	if i.php.runs() { // or others drain what no plugin takes, and say so themselves
+		i.silence, err = startHeartbeat(i.config, i.log)
+	}
+	return err
+}
+
+func (i *instance) ready() error { return i.watch.ready(i.runtime) }
+
+func (i *instance) status() any { return i.watch.status(i.runtime) }
+
+// close ends what was started, but for a runtime that works.
+func (i *instance) close() error {
+	var problems []error
+	if i.silence != nil {
+		i.silence()
+	}
+	if i.php != nil {
+		problems = append(problems, i.php.Close())
+	}
+	if i.host != nil {
+		problems = append(problems, i.host.Close())
+	}
+	if i.store != nil {
+		problems = append(problems, i.store.Close())
+	}
+	return errors.Join(problems...)
+}
