@@ -88,6 +88,11 @@ type Config struct {
 	// bound.
 	ArchiveRows int64
 
+	// Repeated is told each time that something has to be tried again because
+	// another process works on the file, with the reason busy. It must be quick.
+	// Nil: nobody is told.
+	Repeated func(reason string)
+
 	// Clock is the clock of the host. Default time.Now; others are for tests.
 	// All the processes on a file must use the same.
 	Clock func() time.Time
@@ -131,6 +136,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	if c.ArchiveAge == 0 {
 		c.ArchiveAge = 14 * 24 * time.Hour
+	}
+	if c.Repeated == nil {
+		c.Repeated = func(string) {}
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now

@@ -214,6 +214,7 @@ func (s *Store) patiently(ctx context.Context, try func() error) error {
 		if !busy(err) {
 			return err
 		}
+		s.config.Repeated("busy")
 		if time.Now().After(end) {
 			return fmt.Errorf("%w: queue %s: waited %s in vain for other processes; make their transactions shorter, or look for one that hangs (lsof): %w",
 				tasks.ErrUnavailable, s.path, s.config.Patience, err)

@@ -102,6 +102,17 @@ func TestB23AWriterWaitsForOtherProcesses(t *testing.T) {
 
 func TestB23BeyondItsPatienceAWriterSaysWhatItWaitedFor(t *testing.T) {
 	q := sharedQueue(t, time.Millisecond)
+	repeated := 0
+	q.config.Repeated = func(reason string) {
+		if repeated++; reason != "busy" {
+			t.Errorf("the store tells that it tries again because of %s", reason)
+		}
+	}
+	defer func() {
+		if repeated < 2 {
+			t.Errorf("the store tells of %d repetitions", repeated)
+		}
+	}()
 	q.lock()
 	for range 2 {
 		_, err := q.Enqueue(t.Context(), some(1))

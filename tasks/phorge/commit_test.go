@@ -64,9 +64,12 @@ func TestB27EnqueueWhoseCommitIsNotAnsweredQueuesOnce(t *testing.T) {
 				t.Parallel()
 				q, p := newQueue(t), newProxy(t)
 				s := impatient(t, p.through(q), p, q)
+				var told repetitions
+				s.repeated = told.add
 				p.arm(how)
 				ids := enqueue(t, s, news(n, "A")...)
 				p.fired()
+				told.are(t, "connection")
 				if got := q.number("SELECT COUNT(*) FROM worker_activetask"); got != int64(n) {
 					t.Errorf("%d tasks are queued, want %d", got, n)
 				}

@@ -151,7 +151,8 @@ VALUES (?, 'A', '1:1:php:1', 0, 1, 0, 0, 1, 1, 2000)`,
 // more, so ours is the one that is sacrificed.
 func TestB23ASettlementThatLosesADeadlockIsRepeated(t *testing.T) {
 	q := newQueue(t)
-	s := q.open()
+	var told repetitions
+	s := q.open(func(c *Config) { c.Repeated = told.add })
 	enqueue(t, s, news(2, "A")...)
 	held := lease(t, s, every(2))
 	before := q.status("Innodb_deadlocks")
@@ -171,8 +172,31 @@ func TestB23ASettlementThatLosesADeadlockIsRepeated(t *testing.T) {
 	if q.status("Innodb_deadlocks") == before {
 		t.Error("there was no deadlock; the test shows nothing")
 	}
+	told.are(t, "deadlock")
 	if got := q.number("SELECT COUNT(*) FROM worker_archivetask WHERE result = 0 AND failureCount = 0"); got != 2 {
 		t.Errorf("%d tasks are archived, want 2", got)
+	}
+}
+
+// repetitions are the reasons why transactions were tried again.
+type repetitions struct {
+	mu      sync.Mutex
+	reasons []string
+}
+
+func (r *repetitions) add(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reasons = append(r.reasons, reason)
+}
+
+// are checks that there were some, and all for that reason.
+func (r *repetitions) are(t *testing.T, reason string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if got := slices.Compact(slices.Clone(r.reasons)); !slices.Equal(got, []string{reason}) {
+		t.Errorf("the store tells of the repetitions %q, want %s", r.reasons, reason)
 	}
 }
 
@@ -186,7 +210,8 @@ func (q *queue) status(name string) int64 {
 // MySQL has undone only the statement.
 func TestB23ASettlementWhoseLockWaitEndsIsRepeatedAsAWhole(t *testing.T) {
 	q := newQueue(t)
-	s := q.open()
+	var told repetitions
+	s := q.open(func(c *Config) { c.Repeated = told.add })
 	enqueue(t, s, news(2, "A")...)
 	held := lease(t, s, every(2))
 	id := held[0].ID
@@ -206,6 +231,7 @@ VALUES (?, 'Old', 0, 1, 1, 0, 1, 1, 2000)`, id)
 		t.Fatal(err)
 	}
 	group.Wait()
+	told.are(t, "lock_wait")
 	if got := q.number("SELECT COUNT(*) FROM worker_archivetask WHERE result = 0 AND failureCount = 0 AND taskClass = 'A'"); got != 2 {
 		t.Errorf("%d tasks are archived, want 2", got)
 	}

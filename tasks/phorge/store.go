@@ -57,6 +57,12 @@ type Config struct {
 	// statement for each that is archived.
 	Traces bool
 
+	// Repeated is told each time that a transaction has to be tried again, and
+	// why: it lost a deadlock, waited for a lock in vain (lock_wait), or lost its
+	// connection while it was being committed. It must be quick. Nil: nobody is
+	// told.
+	Repeated func(reason string)
+
 	// WithoutSkipLocked leases by conditional writes alone, as on servers that
 	// have no SKIP LOCKED. It is for tests: servers without it are recognised.
 	WithoutSkipLocked bool
@@ -72,6 +78,8 @@ type Store struct {
 	ids    idBlock
 	leaser leaser
 	gantry *gantry
+
+	repeated func(reason string)
 }
 
 var _ tasks.Service = (*Store)(nil)
@@ -113,6 +121,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		gantry: newGantry(cfg.DBName, time.Now),
 	}
 	s.gantry.traces.wanted = c.Traces
+	if s.repeated = c.Repeated; s.repeated == nil {
+		s.repeated = func(string) {}
+	}
 	if err := s.check(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

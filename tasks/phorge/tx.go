@@ -67,6 +67,7 @@ func (s *Store) again(ctx context.Context, try func() error) error {
 		if !contended(err) {
 			return s.server.explain(err)
 		}
+		s.repeated(contention(err))
 		if attempt == maxAttempts {
 			return fmt.Errorf("%w: gave up after %d attempts: %w", tasks.ErrUnavailable, attempt, err)
 		}
@@ -87,6 +88,7 @@ func (s *Store) untilKnown(ctx context.Context, try func(doubt bool) error) erro
 		if !doubt || !errors.Is(err, tasks.ErrUnavailable) {
 			return err
 		}
+		s.repeated("connection")
 		if inquiry == maxInquiries || !pause(ctx, min(time.Second, 20*time.Millisecond<<inquiry)) {
 			return fmt.Errorf("it is not known whether this took effect: %w", err)
 		}
@@ -103,6 +105,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// contention names, of two ways to lose against another transaction, which one
+// it was.
+func contention(err error) string {
+	if e, ok := errors.AsType[*mysql.MySQLError](err); ok && e.Number == 1213 {
+		return "deadlock"
+	}
+	return "lock_wait"
 }
 
 // contended reports whether a transaction lost against another one: 1213 is a
