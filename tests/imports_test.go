@@ -19,10 +19,12 @@ var rooms = map[string][]string{
 	"tasks":           {},
 	"tasks/phorge":    {"tasks"},
 	"tasks/embedded":  {"tasks"},
+	"tasks/redis":     {"tasks"},
 	"tasks/runtime":   {"tasks"},
 	"tasks/storetest": {"tasks"},
-	"tasks/queueapi":  {"tasks"},
+	"tasks/queueapi":  {"tasks", "tasks/token"},
 	"tasks/spawn":     {},
+	"tasks/token":     {},
 
 	"plugins/pluginpb": {"tasks"},
 	"plugins":          {"tasks", "plugins/pluginpb"},
@@ -34,7 +36,7 @@ var rooms = map[string][]string{
 	"bridge/engine":  {"tasks"},
 	"bridge/pool":    {"tasks", "tasks/spawn", "bridge/engine"},
 	"bridge/conduit": {"tasks", "bridge/engine"},
-	"bridge/gateway": {},
+	"bridge/gateway": {"tasks/token"},
 	"php":            {},
 
 	"contract":         {"tasks"},
@@ -64,6 +66,7 @@ var drivers = map[string][]string{
 	"github.com/go-sql-driver/mysql": {"tasks/phorge", "plugins", "contract/rows", "contract/scratch", "contract/stage"},
 	"github.com/hashicorp/go-plugin": {"plugins"},
 	"modernc.org/sqlite":             {"tasks/embedded"},
+	"github.com/redis/go-redis":      {"tasks/redis"},
 }
 
 type listed struct {

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 // statusLeft stands in the log for the status of a call whose caller left before
@@ -50,7 +52,7 @@ func addressOf(r *http.Request) netip.Addr {
 
 // admit checks everything that can be said of a call before it is made.
 func (c *call) admit() *refusal {
-	tokens := presented(c.r.Header)
+	tokens := token.Presented(c.r.Header)
 	c.query = c.r.URL.RawQuery
 	if c.config.QueryToken {
 		var more []string
@@ -80,7 +82,7 @@ func (c *call) admit() *refusal {
 	case matches(c.caller.exempt, method):
 		return nil
 	}
-	if wait := take(c.caller.limit, c.began); wait > 0 {
+	if wait := c.caller.limit.Take(c.began); wait > 0 {
 		return tooOften(wait)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 
 // DefaultStrangers is the rate of refusals that an address without a valid token
 // gets explained.
-var DefaultStrangers = Rate{PerSecond: 1, Burst: 20}
+var DefaultStrangers = token.Rate{PerSecond: 1, Burst: 20}
 
 // Config says in front of which Phorge a gateway stands, and who may call.
 type Config struct {
@@ -61,7 +63,7 @@ type Config struct {
 	// Strangers is the rate at which callers without a valid token are told so,
 	// by address; of IPv6 the first 64 bits count. Beyond it they are refused
 	// with ERR-RATE-LIMIT. The zero value means DefaultStrangers.
-	Strangers Rate
+	Strangers token.Rate
 
 	// MaxBody is the longest body of a call, in bytes. 0 means that there is no
 	// limit but the Phorge's own.
@@ -87,7 +89,7 @@ func (c Config) withDefaults() (Config, error) {
 			*value = otherwise
 		}
 	}
-	if c.Strangers == (Rate{}) {
+	if c.Strangers == (token.Rate{}) {
 		c.Strangers = DefaultStrangers
 	}
 	var problems []error
@@ -100,7 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 	add(c.MaxBody < 0, "MaxBody is %d; it must be a number of bytes, or 0 for no limit", c.MaxBody)
 	add(strings.ContainsAny(c.Host, "/@ \r\n"), "Host is %q; it must be a host name, with a port if need be", c.Host)
 	add(len(c.Tokens) == 0, "there is no token, so nobody may call; make one and configure its digest")
-	if err := c.Strangers.check(); err != nil {
+	if err := c.Strangers.Check(); err != nil {
 		problems = append(problems, fmt.Errorf("the rate of Strangers: %w", err))
 	}
 	target, err := c.target()

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 // Gateway is the http.Handler that stands in front of a Phorge. Its Server
@@ -20,7 +22,7 @@ import (
 type Gateway struct {
 	config    Config
 	target    *url.URL
-	callers   []*caller
+	callers   token.Holders[*caller]
 	strangers *strangers
 	transport *http.Transport
 	buffers   sync.Pool

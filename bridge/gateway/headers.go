@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 // hops are the headers between two hosts only.
@@ -51,7 +53,7 @@ func (g *Gateway) headers(r *http.Request, from netip.Addr) http.Header {
 	}
 	delete(h, "X-Service-Token")
 	for _, value := range h["Authorization"] {
-		if _, is := bearer(value); is {
+		if _, is := token.Bearer(value); is {
 			delete(h, "Authorization")
 			break
 		}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 func TestB42TheConfiguredHostIsSentAndClaimsAreNotBelieved(t *testing.T) {
@@ -302,7 +304,7 @@ func FuzzHeaders(f *testing.F) {
 			}
 			if name == "Authorization" {
 				for _, value := range values {
-					if _, is := bearer(value); is {
+					if _, is := token.Bearer(value); is {
 						t.Fatalf("%q lets a token pass", headers)
 					}
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/phorge-gantry/gantry/tasks/token"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -119,7 +120,7 @@ type gate struct {
 func configured(url string) Config {
 	return Config{
 		URL:    url,
-		Tokens: []Token{{Name: "build", Digests: []string{digestOf(testToken)}, Allow: []string{"*"}}},
+		Tokens: []Token{{Name: "build", Digests: []string{token.Digest(testToken)}, Allow: []string{"*"}}},
 		Stall:  patience, Answer: patience, Connect: patience,
 	}
 }

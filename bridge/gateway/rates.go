@@ -2,56 +2,12 @@ package gateway
 
 import (
 	"container/list"
-	"fmt"
-	"math"
 	"net/netip"
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
-
-// Rate is a token bucket. The zero value means no limit.
-type Rate struct {
-	// PerSecond is how many calls a second are let through in the long run.
-	PerSecond float64
-
-	// Burst is how many may come at once, at least 1. 0 means PerSecond, rounded
-	// up.
-	Burst int
-}
-
-func (r Rate) check() error {
-	if !(r.PerSecond >= 0) || math.IsInf(r.PerSecond, 1) || r.Burst < 0 {
-		return fmt.Errorf("it is %v a second with a burst of %d; neither can be negative", r.PerSecond, r.Burst)
-	}
-	if r.PerSecond == 0 && r.Burst > 0 {
-		return fmt.Errorf("it has a burst of %d and nothing a second; leave both out for no limit", r.Burst)
-	}
-	return nil
-}
-
-// limiter answers a full bucket, or nil where there is no limit.
-func (r Rate) limiter() *rate.Limiter {
-	if r.PerSecond == 0 {
-		return nil
-	}
-	burst := r.Burst
-	if burst == 0 {
-		burst = max(1, int(math.Ceil(r.PerSecond)))
-	}
-	return rate.NewLimiter(rate.Limit(r.PerSecond), burst)
-}
-
-// take takes one call out of a bucket, or answers how long it takes until there
-// is one.
-func take(l *rate.Limiter, now time.Time) (wait time.Duration) {
-	if l == nil || l.AllowN(now, 1) {
-		return 0
-	}
-	missing := 1 - l.TokensAt(now)
-	return max(1, time.Duration(missing/float64(l.Limit())*float64(time.Second)))
-}
 
 // maxStrangers is how many addresses are remembered.
 const maxStrangers = 4096
@@ -61,7 +17,7 @@ const maxStrangers = 4096
 // a full bucket the next time, which is good for refusals only. Callers with a
 // token are not here, so strangers can take nothing from them.
 type strangers struct {
-	rate Rate
+	rate token.Rate
 
 	mu     sync.Mutex
 	known  map[netip.Addr]*list.Element
@@ -70,10 +26,10 @@ type strangers struct {
 
 type stranger struct {
 	address netip.Addr
-	limit   *rate.Limiter
+	limit   *token.Bucket
 }
 
-func newStrangers(r Rate) *strangers {
+func newStrangers(r token.Rate) *strangers {
 	return &strangers{rate: r, known: map[netip.Addr]*list.Element{}}
 }
 
@@ -88,11 +44,11 @@ func (s *strangers) take(address netip.Addr, now time.Time) (wait time.Duration)
 		if len(s.known) >= maxStrangers {
 			delete(s.known, s.recent.Remove(s.recent.Back()).(stranger).address)
 		}
-		found = s.recent.PushFront(stranger{address, s.rate.limiter()})
+		found = s.recent.PushFront(stranger{address, s.rate.Bucket()})
 		s.known[address] = found
 	}
 	s.recent.MoveToFront(found)
-	return take(found.Value.(stranger).limit, now)
+	return found.Value.(stranger).limit.Take(now)
 }
 
 // neighbourhood answers what one caller can have of addresses: of IPv6 a whole

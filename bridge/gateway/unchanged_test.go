@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 // TestB41WhatThePhorgeAnswersIsPassedOnUnchanged holds for errors with status
@@ -85,7 +87,7 @@ func TestB44RetryAfterIsASmallNumberOrPhorgesOwn(t *testing.T) {
 	}
 
 	c := configured(p.URL)
-	c.Tokens[0].Rate = Rate{PerSecond: 100, Burst: 1}
+	c.Tokens[0].Rate = token.Rate{PerSecond: 100, Burst: 1}
 	g = start(t, c)
 	at := &clock{time.Unix(1e9, 0)}
 	g.now = at.now

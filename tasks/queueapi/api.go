@@ -13,18 +13,20 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 // API is the handler.
 type API struct {
 	Config
-	queues     map[string]*queue
-	principals []*principal
-	everybody  *principal // without tokens
-	bodies     atomic.Int64
-	now        func() time.Time
-	closing    sync.Once
-	closed     chan struct{}
+	queues    map[string]*queue
+	holders   token.Holders[*principal]
+	everybody *principal // without tokens
+	bodies    atomic.Int64
+	now       func() time.Time
+	closing   sync.Once
+	closed    chan struct{}
 }
 
 var _ http.Handler = (*API)(nil)
@@ -58,7 +60,9 @@ func New(c Config) (*API, error) {
 		}
 	}
 	for _, t := range c.Tokens {
-		a.principals = append(a.principals, newPrincipal(t))
+		if err := a.holders.Add(t.Digest, &principal{t, t.rate().Bucket()}); err != nil {
+			return nil, fmt.Errorf("queue API: token %q: %w", t.Name, err)
+		}
 	}
 	return a, nil
 }

@@ -1,11 +1,6 @@
 package queueapi
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,78 +9,48 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
-const digestSize = sha256.Size
+// NewToken is token.New.
+func NewToken() (secret, digest string) { return token.New() }
 
-// NewToken makes a token and its digest.
-func NewToken() (token, digest string) {
-	token = rand.Text()
-	return token, Digest(token)
-}
-
-// Digest answers what is kept of a token. Tokens are random, so one round of a
-// fast hash is enough.
-func Digest(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
-}
+// Digest is token.Digest.
+func Digest(secret string) string { return token.Digest(secret) }
 
 // principal is a caller.
 type principal struct {
 	Token
-	digest  []byte
-	limiter *rate.Limiter // nil: as many calls as it likes
-}
-
-func newPrincipal(t Token) *principal {
-	digest, _ := hex.DecodeString(t.Digest) // Config.check has looked at it
-	p := &principal{Token: t, digest: digest}
-	if t.Rate > 0 {
-		burst := t.Burst
-		if burst == 0 {
-			burst = max(1, int(math.Ceil(t.Rate)))
-		}
-		p.limiter = rate.NewLimiter(rate.Limit(t.Rate), burst)
-	}
-	return p
+	bucket *token.Bucket
 }
 
 func (p *principal) may(right Right) bool { return right == "" || slices.Contains(p.Rights, right) }
 
 // identify answers who calls.
 func (a *API) identify(r *http.Request) (*principal, error) {
-	if len(a.principals) == 0 {
+	if a.everybody != nil {
 		if !local(r) {
 			return nil, refuse(http.StatusForbidden, codeUnauthorized, "no token is configured, so only callers on this machine are served, under its own address")
 		}
 		return a.everybody, nil
 	}
-	token := a.presented(r)
-	if token == "" {
+	secret := a.presented(r)
+	if secret == "" {
 		return nil, refuse(http.StatusUnauthorized, codeUnauthorized, "give the token in X-Service-Token")
 	}
-	sum := sha256.Sum256([]byte(token))
-	var found *principal
-	for _, p := range a.principals { // all of them, so that the time tells nothing
-		if subtle.ConstantTimeCompare(sum[:], p.digest) == 1 {
-			found = p
-		}
-	}
-	if found == nil {
+	p, found := a.holders.Find(secret)
+	if !found {
 		return nil, refuse(http.StatusUnauthorized, codeUnauthorized, "the token is not known")
 	}
-	return found, nil
+	return p, nil
 }
 
 // presented answers the token of a request.
 func (a *API) presented(r *http.Request) string {
-	if token := r.Header.Get("X-Service-Token"); token != "" {
-		return token
-	}
-	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		return strings.TrimSpace(token)
+	for _, secret := range token.Presented(r.Header) {
+		if secret != "" {
+			return secret
+		}
 	}
 	if a.QueryToken {
 		return r.URL.Query().Get("token")
@@ -111,15 +76,10 @@ func loopback(address string) bool {
 
 // admit takes one call from the caller's rate.
 func (p *principal) admit(now time.Time) error {
-	if p.limiter == nil {
-		return nil
-	}
-	reserved := p.limiter.ReserveN(now, 1)
-	wait := reserved.DelayFrom(now)
+	wait := p.bucket.Take(now)
 	if wait == 0 {
 		return nil
 	}
-	reserved.CancelAt(now)
 	e := refuse(http.StatusTooManyRequests, codeUnavailable, "this token makes more than %s calls a second", strconv.FormatFloat(p.Rate, 'g', -1, 64))
 	e.retryAfter = wait
 	return e

@@ -2,7 +2,6 @@ package queueapi
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 // Config says which queues are served to whom. Fields that are zero stand for
@@ -120,6 +120,8 @@ type Token struct {
 	Burst int
 }
 
+func (t Token) rate() token.Rate { return token.Rate{PerSecond: t.Rate, Burst: t.Burst} }
+
 func (c *Config) defaults() {
 	for _, d := range []struct {
 		field *time.Duration
@@ -185,19 +187,17 @@ func (c *Config) check() error {
 }
 
 func (c *Config) checkToken(t Token) error {
-	digest, err := hex.DecodeString(t.Digest)
 	_, known := c.Instances[t.Instance]
 	switch {
 	case t.Name == "":
 		return errors.New("it has no name")
-	case err != nil || len(digest) != digestSize:
-		return fmt.Errorf("its digest must be %d hexadecimal digits, the SHA-256 of the token", 2*digestSize)
 	case !known:
 		return fmt.Errorf("there is no instance %q", t.Instance)
 	case len(t.Rights) == 0:
 		return fmt.Errorf("it has no rights; they are %v", everyRight)
-	case t.Rate < 0 || t.Burst < 0:
-		return errors.New("its rate is negative")
+	}
+	if err := t.rate().Check(); err != nil {
+		return fmt.Errorf("its rate: %w", err)
 	}
 	for _, right := range t.Rights {
 		if !slices.Contains(everyRight, right) {

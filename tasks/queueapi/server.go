@@ -52,7 +52,7 @@ func (a *API) Listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue API: the address %q is not host:port: %w", address, err)
 	}
-	if len(a.principals) == 0 {
+	if a.everybody != nil {
 		if host == "" {
 			host = "127.0.0.1"
 		}

@@ -35,7 +35,7 @@ func (f file) Insert(task tasks.Task) (id int64, err error) {
 	if err := f.db.QueryRow("UPDATE queue SET lastID = lastID + 1 RETURNING lastID").Scan(&id); err != nil {
 		return 0, err
 	}
-	if _, err := f.db.Exec("INSERT INTO data VALUES (?, ?)", id, string(task.Data)); err != nil {
+	if _, err := f.db.Exec("INSERT INTO data (id, data) VALUES (?, ?)", id, string(task.Data)); err != nil {
 		return 0, err
 	}
 	_, err = f.db.Exec(`INSERT INTO task (id, taskClass, failureCount, priority, dateCreated, dateModified) VALUES (?,?,?,?,?,?)`,

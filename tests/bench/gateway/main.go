@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/bridge/gateway"
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 func main() {
@@ -30,7 +31,7 @@ func run(url, digest, file string) error {
 	}
 	g, err := gateway.New(gateway.Config{
 		URL: url, Log: zerolog.New(log).With().Timestamp().Logger(),
-		Tokens: []gateway.Token{{Name: "bench", Digests: []string{digest}, Allow: []string{"user.*"}, Rate: gateway.Rate{PerSecond: 1e9}}},
+		Tokens: []gateway.Token{{Name: "bench", Digests: []string{digest}, Allow: []string{"user.*"}, Rate: token.Rate{PerSecond: 1e9}}},
 	})
 	if err != nil {
 		return err
