@@ -176,10 +176,17 @@ func (c *checker) calledLost(r row, owner string, call call) (row, *refusal) {
 	if !r.heldBy(owner) {
 		return r, nil
 	}
-	if c.leasedUnknown < call.end && c.couldEnd(r, c.latest(call.end), call.end) {
-		return row{is: active, owner: someStranger, expires: unknown}, nil
+	if taken, may := c.takenUnseen(r, call); may {
+		return taken, nil
 	}
 	return r, refuse(HeldRefused, "the lease %s was called lost while it held the task", owner)
+}
+
+// takenUnseen answers the row as it is when a lease call without an answer took
+// it, and whether that may have happened before a call ended.
+func (c *checker) takenUnseen(r row, call call) (row, bool) {
+	may := r.is == active && c.leasedUnknown < call.end && c.couldEnd(r, c.latest(call.end), call.end)
+	return row{is: active, owner: someStranger, expires: unknown}, may
 }
 
 func (c *checker) readSettle(call call) {
@@ -204,7 +211,7 @@ func (c *checker) readSettle(call call) {
 // readSettledLost reads an answer that says that the lease was lost. It may
 // have been lost to the settlement itself: a store that gets no answer to its
 // COMMIT looks at the row again, and when somebody leased the row meanwhile it
-// no longer shows what was settled.
+// no longer shows what was settled. That somebody may have got no answer either.
 func (c *checker) readSettledLost(asked Item, call call) {
 	c.ops[asked.ID] = append(c.ops[asked.ID], op{start: call.At, end: call.end, optional: true, apply: func(r row) (row, *refusal) {
 		if resultOf(asked.Kind) >= 0 || !r.heldBy(asked.Owner) {
@@ -215,9 +222,6 @@ func (c *checker) readSettledLost(asked Item, call call) {
 		return next, nil
 	}})
 	c.add(asked.ID, call, func(r row) (row, *refusal) {
-		if r.doubted == asked.Owner {
-			return r, refuse(HeldRefused, "%s settled it as %s, which shows, and was called lost", asked.Owner, asked.Kind)
-		}
 		return c.settledLost(r, asked, call)
 	})
 }
@@ -267,8 +271,11 @@ func settled(r row, asked Item) (row, *refusal) {
 }
 
 func (c *checker) settledLost(r row, asked Item, call call) (row, *refusal) {
-	if repeats(r, left(asked)) {
-		return r, refuse(HeldRefused, "%s settled it as %s, which had taken effect and was called lost", asked.Owner, asked.Kind)
+	if r.doubted == asked.Owner || repeats(r, left(asked)) {
+		if taken, may := c.takenUnseen(r, call); may {
+			return taken, nil
+		}
+		return r, refuse(HeldRefused, "%s settled it as %s, which shows, and was called lost", asked.Owner, asked.Kind)
 	}
 	return c.calledLost(r, asked.Owner, call)
 }

@@ -208,6 +208,35 @@ var stories = []struct {
 		s.settleCalledLost(s.lease(), tasks.Retry, func() { next = s.lease() })
 		s.settle(next, tasks.Succeeded)
 	}, nil},
+	{"a retry without an answer is repeated after a lease without an answer took the task", func(s *story) {
+		s.queue(task("A"))
+		held := s.lease()
+		s.losing(true, func() { s.settle(held, tasks.Retry) })
+		s.losing(true, func() { s.lease() })
+		s.settle(held, tasks.Retry)
+		s.now += 66
+		s.settle(s.lease(), tasks.Succeeded)
+	}, nil},
+	{"a retry took effect and is called lost after a lease without an answer", func(s *story) {
+		s.queue(task("A"))
+		s.settleCalledLost(s.lease(), tasks.Retry, func() { s.losing(true, func() { s.lease() }) })
+		s.now += 66
+		s.settle(s.lease(), tasks.Succeeded)
+	}, nil},
+	{"a retry took effect and is called lost before a lease without an answer", func(s *story) {
+		s.queue(task("A"))
+		s.settleCalledLost(s.lease(), tasks.Retry, func() {})
+		s.losing(true, func() { s.lease() })
+	}, []Rule{HeldRefused}},
+	{"a retry took effect and is called lost after a lease without an answer that took nothing", func(s *story) {
+		s.queue(task("A"))
+		s.settleCalledLost(s.lease(), tasks.Retry, func() { s.losing(false, func() { s.lease() }) })
+		s.settle(s.lease(), tasks.Succeeded)
+	}, []Rule{LeasedLive}},
+	{"a success took effect and is called lost after a lease without an answer", func(s *story) {
+		s.queue(task("A"))
+		s.settleCalledLost(s.lease(), tasks.Succeeded, func() { s.losing(true, func() { s.lease() }) })
+	}, []Rule{HeldRefused}},
 	{"a retry took effect and is called lost while it shows", func(s *story) {
 		s.queue(task("A"))
 		s.settleCalledLost(s.lease(), tasks.Retry, func() {})
