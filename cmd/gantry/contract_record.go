@@ -27,8 +27,8 @@ declares a deviation is recorded from its handler binary, which needs --plugins.
 ` + aboutScratch + `
 
 Each case runs twice, and both runs must come to the same. A record that says
-something else already is shown and left as it is, and the exit code is 1; with
---update it is written over. A table that a class reads and that no case puts rows
+something else already, also of a table in schema.sql, is shown and left as it is,
+and the exit code is 1; with --update it is written over. A table that a class reads and that no case puts rows
 into is recorded when world.yaml names it, with an empty list of rows.
 
 A run of a case that takes longer than --timeout is ended, and the case reported as
@@ -159,7 +159,7 @@ func (a *app) printGoldens(name string, goldens []stage.Golden) error {
 	case r.Failed > 0:
 		return coded{fmt.Errorf("%s could not be recorded", plural(r.Failed, "case", "cases")), exitFailed}
 	case r.Kept > 0:
-		return coded{fmt.Errorf("%s recorded already, with something else; look at what changed, and write it over with --update", plural(r.Kept, "case is", "cases are")), exitFailed}
+		return coded{fmt.Errorf("%s already something else; look at what changed, and write it over with --update", plural(r.Kept, "record says", "records say")), exitFailed}
 	}
 	return nil
 }

@@ -33,9 +33,11 @@ type Golden struct {
 
 // Record runs the cases on PHP, and those with a deviation on Go too, and keeps
 // the observations as goldens, and the definitions of their tables. A golden
-// that says something else is left as it is unless update is set. Each case runs
-// twice, and both runs must come to the same, or what differs by chance would be
-// recorded as if it were a promise. side may be nil when no case has a deviation.
+// that says something else is left as it is unless update is set, and so is the
+// definition of a table, which is answered as the golden of SchemaCase then. Each
+// case runs twice, and both runs must come to the same, or what differs by chance
+// would be recorded as if it were a promise. side may be nil when no case has a
+// deviation.
 func (s *Stage) Record(ctx context.Context, u Suite, php, side Side, update bool) ([]Golden, error) {
 	var goldens []Golden
 	_, err := s.each(ctx, u, func(c contract.Case, _ *contract.Result) {
@@ -55,7 +57,33 @@ func (s *Stage) Record(ctx context.Context, u Suite, php, side Side, update bool
 	if err != nil {
 		return goldens, err
 	}
-	return goldens, u.Folder.SaveSchema(schema)
+	g, err := saveSchema(u.Folder, schema, update)
+	if len(g.Differences) > 0 {
+		goldens = append(goldens, g)
+	}
+	return goldens, err
+}
+
+// SchemaCase is the name under which Record answers that tables are not defined
+// as schema.sql says.
+const SchemaCase = "schema.sql"
+
+// saveSchema records the definitions of tables. Without update, those that are
+// recorded stay, and others are added.
+func saveSchema(folder *contract.Folder, now string, update bool) (Golden, error) {
+	g := Golden{Case: contract.Case{Name: SchemaCase}, Side: "tables", Recorded: RecordedOver}
+	was, err := folder.Schema()
+	if errors.Is(err, fs.ErrNotExist) {
+		return g, folder.SaveSchema(now)
+	}
+	if err != nil {
+		return g, err
+	}
+	var kept string
+	if kept, g.Differences = keepTables(was, now); !update {
+		g.Recorded, now = RecordedNot, kept
+	}
+	return g, folder.SaveSchema(now)
 }
 
 func (s *Stage) record(ctx context.Context, folder *contract.Folder, c contract.Case, name string, side Side, update bool) Golden {

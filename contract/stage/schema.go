@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/contract/rows"
 )
 
@@ -37,9 +38,8 @@ func (s *Stage) Schema(ctx context.Context, tables []string) (string, error) {
 	for _, name := range slices.Concat(queueTables, tables) {
 		names[name] = true
 	}
-	var b strings.Builder
-	b.WriteString(schemaHead)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	defined := map[string]string{}
+	for name := range names {
 		if s.tables[name] == nil {
 			return "", fmt.Errorf("record the schema: there is no table %s in the namespace", name)
 		}
@@ -51,12 +51,58 @@ func (s *Stage) Schema(ctx context.Context, tables []string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("record the schema: %s is no table", name)
 		}
-		fmt.Fprintf(&b, "\nCREATE TABLE %s (%s;\n", name, counterPattern.ReplaceAllString(columns, ""))
+		defined[name] = counterPattern.ReplaceAllString(columns, "") + ";"
 	}
-	return b.String(), nil
+	return schemaOf(defined), nil
 }
 
-var createPattern = regexp.MustCompile(`(?m)^CREATE TABLE ([a-z0-9_]+)\.([a-z0-9_]+) \(`)
+// schemaOf writes a schema of what definitions answers.
+func schemaOf(defined map[string]string) string {
+	var b strings.Builder
+	b.WriteString(schemaHead)
+	for _, name := range slices.Sorted(maps.Keys(defined)) {
+		fmt.Fprintf(&b, "\nCREATE TABLE %s (%s\n", name, defined[name])
+	}
+	return b.String()
+}
+
+var createPattern = regexp.MustCompile(`(?m)^CREATE TABLE ([a-z0-9_]+\.[a-z0-9_]+) \(`)
+
+// definitions answers of a schema what stands behind CREATE TABLE database.table (.
+func definitions(schema string) map[string]string {
+	defined := map[string]string{}
+	starts := createPattern.FindAllStringSubmatchIndex(schema, -1)
+	for i, start := range starts {
+		end := len(schema)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		definition, _, _ := strings.Cut(schema[start[1]:end]+"\n", ";\n")
+		defined[schema[start[2]:start[3]]] = definition + ";"
+	}
+	return defined
+}
+
+// keepTables answers the schema that is to be recorded where one was already: its
+// tables, and those that it lacks as they are now. What it says else than what is
+// now, it goes on saying.
+func keepTables(was, now string) (string, []contract.Difference) {
+	recorded, found := definitions(was), definitions(now)
+	var differences []contract.Difference
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		definition, known := recorded[name]
+		switch {
+		case !known:
+			recorded[name] = found[name]
+		case definition != found[name]:
+			differences = append(differences, contract.Difference{Field: name, Want: new(definition), Got: new(found[name])})
+		}
+	}
+	if len(recorded) == len(definitions(was)) {
+		return was, differences
+	}
+	return schemaOf(recorded), differences
+}
 
 // Prepare makes the databases and tables of a recorded schema in the namespace,
 // which must hold none yet. Close drops them.
@@ -73,22 +119,19 @@ func (s *Stage) Prepare(ctx context.Context, schema string) error {
 }
 
 func (s *Stage) create(ctx context.Context, schema string) error {
-	starts := createPattern.FindAllStringSubmatchIndex(schema, -1)
-	if len(starts) == 0 {
+	defined := definitions(schema)
+	if len(defined) == 0 {
 		return errors.New("the schema holds no table; `gantry contract record` writes one")
 	}
-	for i, start := range starts {
-		end := len(schema)
-		if i+1 < len(starts) {
-			end = starts[i+1][0]
-		}
-		database, table := s.names.Database(schema[start[2]:start[3]]), schema[start[4]:start[5]]
+	for _, name := range slices.Sorted(maps.Keys(defined)) {
+		application, table, _ := strings.Cut(name, ".")
+		database := s.names.Database(application)
 		if err := s.made.create(ctx, s.db, database); err != nil {
 			return err
 		}
-		statement := "CREATE TABLE " + rows.Quote(database) + "." + rows.Quote(table) + " (" + schema[start[1]:end]
+		statement := "CREATE TABLE " + rows.Quote(database) + "." + rows.Quote(table) + " (" + defined[name]
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("make the table %s: %w", s.names.Name(database, table), err)
+			return fmt.Errorf("make the table %s: %w", name, err)
 		}
 	}
 	return nil

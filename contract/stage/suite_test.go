@@ -389,3 +389,54 @@ func TestAChangedCaseIsNotHeldAgainstItsOldRecord(t *testing.T) {
 		}
 	}
 }
+
+func TestARecordedTableIsNotWrittenOverUnasked(t *testing.T) {
+	s := newStage(t)
+	u := suiteOf(t, threeCases[:strings.Index(threeCases, "  - name: other")])
+	record := func(update bool) *Golden {
+		t.Helper()
+		goldens, err := s.Record(t.Context(), u, renames(s, same), nil, update)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range goldens {
+			if g.Case.Name == SchemaCase {
+				return &g
+			}
+		}
+		return nil
+	}
+	schema := func() string {
+		t.Helper()
+		text, err := u.Folder.Schema()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if g := record(false); g != nil {
+		t.Errorf("the first time, the tables are %s", g.Recorded)
+	}
+	now := schema()
+	other := strings.Replace(now, "CREATE TABLE acme.acme_thing (\n", "CREATE TABLE acme.acme_thing (\n  `more` int(10) unsigned NOT NULL,\n", 1)
+	lacking := other[:strings.Index(other, "CREATE TABLE worker.worker_taskdata")] + "-- by hand\n"
+	if err := u.Folder.SaveSchema(other); err != nil || other == now {
+		t.Fatal(err)
+	}
+	g := record(false)
+	if g == nil || g.Recorded != RecordedNot || fieldsOf(g.Differences) != "acme.acme_thing" || schema() != other {
+		t.Errorf("a table that is another one now came to %+v; recorded is\n%s", g, schema())
+	}
+	if err := u.Folder.SaveSchema(lacking); err != nil {
+		t.Fatal(err)
+	}
+	if g := record(false); g == nil || g.Recorded != RecordedNot || fieldsOf(g.Differences) != "acme.acme_thing" || !strings.Contains(schema(), "`more`") || !strings.Contains(schema(), "CREATE TABLE worker.worker_taskdata (") {
+		t.Errorf("a table that is new came to %+v; recorded is\n%s", g, schema())
+	}
+	if g := record(true); g == nil || g.Recorded != RecordedOver || schema() != now {
+		t.Errorf("asked to write over it, it came to %+v; recorded is\n%s", g, schema())
+	}
+	if g := record(false); g != nil {
+		t.Errorf("tables as they are recorded came to %+v", g)
+	}
+}
