@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/phorge-gantry/gantry/contract"
 	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/contract/stage"
@@ -124,6 +125,7 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Stop()
+	variables := globals(t, server)
 	dir := recordedFolder(t, server, manifest)
 	junit := filepath.Join(t.TempDir(), "report.xml")
 
@@ -143,6 +145,10 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitOK || !report.OK || len(report.Cases) != 1 || report.Cases[0].Case != "fails" {
 		t.Errorf("on a server that is there: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+
+	if diff := cmp.Diff(variables, globals(t, server)); diff != "" {
+		t.Errorf("variables of the server were changed: %s", diff)
 	}
 
 	// A binary that was just built is not pinned, and one that takes no such class
@@ -193,6 +199,27 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 	if got.code != exitUnavailable {
 		t.Errorf("without a server: exit code %d, %s", got.code, got.err)
 	}
+}
+
+// globals answers what is set for a whole server, and stays as it is by itself.
+func globals(t *testing.T, server *scratch.MariaDB) map[string]string {
+	t.Helper()
+	db := harness.Open(t, server.DSN(""))
+	defer db.Close()
+	found, err := db.Query("SELECT VARIABLE_NAME, GLOBAL_VALUE FROM information_schema.SYSTEM_VARIABLES WHERE GLOBAL_VALUE IS NOT NULL AND READ_ONLY = 'NO'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Close()
+	variables := map[string]string{}
+	for found.Next() {
+		var name, value string
+		if err := found.Scan(&name, &value); err != nil {
+			t.Fatal(err)
+		}
+		variables[name] = value
+	}
+	return variables
 }
 
 // TestAnInterruptedReportIsWrittenAsFarAsItGoes: CI that cancels a job still shows

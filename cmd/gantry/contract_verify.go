@@ -34,8 +34,9 @@ request.
 
 A MariaDB that is installed on this machine is started for it, in a temporary
 folder, and removed afterwards. With --server a server that runs already is used:
-databases are made there, and dropped. It must be one for tests, and is refused
-when it holds the databases of a Phorge. ` + serverVariable + ` names one with a password.
+databases are made there, and dropped; nothing else of it is changed. It must be one
+for tests, and is refused when it holds the databases of a Phorge. ` + serverVariable + `
+names one with a password.
 
 ` + aboutPins + `
 

@@ -11,9 +11,9 @@
 // table is put back (restore.go), also after a failure. Both sides share all of
 // this, so what differs between two observations is the execution alone.
 //
-// Two things keep that cheap enough for thousands of cases. The server counts
-// the rows that are written by table, so only those tables are read
-// (written.go); a server that does not count has all of them read. And new rows
+// Two things keep that cheap enough for thousands of cases. A server that runs
+// with --userstat=1 counts the rows that are written by table, so only those
+// tables are read (written.go); any other has all of them read. And new rows
 // get ids from a number on that no world reaches, so the counters of
 // AUTO_INCREMENT need to be put back only after a side has used them.
 //

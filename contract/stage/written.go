@@ -8,12 +8,14 @@ import (
 	"slices"
 )
 
-// countWritten has the server count the rows that are written, and reports
-// whether it does. MariaDB does when it is asked to by somebody who may; others
-// do not, and then every table is read. Rows that were rolled back count, which
-// costs a look and hides nothing.
-func countWritten(ctx context.Context, db *sql.DB) bool {
-	if _, err := db.ExecContext(ctx, "SET GLOBAL userstat = 1"); err != nil {
+// countsWritten reports whether the server counts the rows that are written.
+// MariaDB does when it was started with --userstat=1; others do not, and then
+// every table is read. Nobody is asked to begin: that would hold for the whole
+// server, and for longer than the stage where that is killed. Rows that were
+// rolled back count, which costs a look and hides nothing.
+func countsWritten(ctx context.Context, db *sql.DB) bool {
+	var on bool
+	if err := db.QueryRowContext(ctx, "SELECT @@GLOBAL.userstat").Scan(&on); err != nil || !on {
 		return false
 	}
 	return db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.TABLE_STATISTICS").Scan(new(int)) == nil
