@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,106 +57,16 @@ func beWorker(order []string) error {
 	var group errgroup.Group
 	recorder := storetest.NewRecorder(store, history)
 	for n := range uint64(2) { // so that calls share transactions
-		w := &worker{Recorder: recorder, name: fmt.Sprint(order[1], ".", n), rand: rand.New(rand.NewPCG(seed, n))}
+		w := storetest.NewWorker(recorder, fmt.Sprint(order[1], ".", n), rand.New(rand.NewPCG(seed, n)))
 		group.Go(func() error {
 			for {
-				if err := w.round(context.Background()); err != nil {
+				if err := w.Round(context.Background()); err != nil {
 					return err
 				}
 			}
 		})
 	}
 	return group.Wait()
-}
-
-// worker leases, runs and settles tasks, queues new ones, and sometimes
-// settles late, again, or not at all.
-type worker struct {
-	*storetest.Recorder
-	name   string
-	rand   *rand.Rand
-	tokens int
-	late   []tasks.Settlement
-	last   bool // every task succeeds, and none is queued
-}
-
-func (w *worker) chance(n int) bool { return !w.last && w.rand.IntN(n) == 0 }
-
-func (w *worker) round(ctx context.Context) error {
-	if w.chance(3) {
-		if _, err := w.Enqueue(ctx, w.news(1+w.rand.IntN(3))); err != nil {
-			return err
-		}
-	}
-	leased, err := w.Lease(ctx, want(1+w.rand.IntN(6)))
-	if err != nil && !errors.Is(err, tasks.ErrSearching) {
-		return err
-	}
-	var settlements []tasks.Settlement
-	for _, task := range leased {
-		ended, err := w.Execution(task)
-		if err != nil {
-			return err
-		}
-		s := tasks.Settlement{ID: task.ID, Lease: *task.Lease, Outcome: w.outcome()}
-		if err := ended(s.Outcome.Kind); err != nil {
-			return err
-		}
-		if w.chance(8) {
-			w.late = append(w.late, s)
-		} else {
-			settlements = append(settlements, s)
-		}
-	}
-	if w.chance(4) {
-		settlements, w.late = append(settlements, w.late...), nil
-	}
-	if len(w.late) > 0 && w.chance(3) {
-		var renewals []tasks.Renewal
-		for _, s := range w.late {
-			renewals = append(renewals, tasks.Renewal{ID: s.ID, Owner: s.Lease.Owner, LeaseTime: time.Minute})
-		}
-		if _, err := w.Renew(ctx, renewals); err != nil {
-			return err
-		}
-	}
-	if _, err := w.Settle(ctx, settlements); err != nil || w.last || w.rand.IntN(2) == 0 {
-		return err
-	}
-	// Only what stays as it is can be asked for again: a task that waits may be
-	// leased meanwhile by a process that dies before anybody knows.
-	ended := slices.DeleteFunc(settlements, func(s tasks.Settlement) bool {
-		_, archives := s.Outcome.Kind.Result()
-		return !archives
-	})
-	_, err = w.Settle(ctx, ended)
-	return err
-}
-
-func (w *worker) outcome() tasks.Outcome {
-	wait := time.Duration(w.rand.IntN(100)-50) * time.Second
-	switch {
-	case w.chance(10):
-		return tasks.Outcome{Kind: tasks.Failed}
-	case w.chance(6):
-		return tasks.Outcome{Kind: tasks.Retry, Wait: wait}
-	case w.chance(12):
-		return tasks.Outcome{Kind: tasks.Yielded, Wait: wait}
-	case w.chance(12):
-		return tasks.Outcome{Kind: tasks.Released, Wait: wait}
-	case w.chance(4):
-		return tasks.Outcome{Kind: tasks.Succeeded, FollowUps: w.news(1)}
-	}
-	return tasks.Outcome{Kind: tasks.Succeeded}
-}
-
-func (w *worker) news(n int) []tasks.NewTask {
-	news := make([]tasks.NewTask, n)
-	for i := range news {
-		w.tokens++
-		news[i] = tasks.NewTask{Class: []string{"A", "B", "C"}[w.rand.IntN(3)], Data: fmt.Appendf(nil, `"%s.%d"`, w.name, w.tokens)}
-	}
-	return news
 }
 
 // want wants tasks of any class for a minute.
@@ -241,13 +149,13 @@ func TestKillsOfSeveralProcessesLoseAndDoubleNothing(t *testing.T) {
 	}
 	close(histories)
 
-	last := &worker{Recorder: recorder, name: "last", rand: rand.New(rand.NewPCG(seed, slots)), last: true}
+	last := storetest.NewWorker(recorder, "last", rand.New(rand.NewPCG(seed, slots)))
 	for left := 1; left > 0; {
 		if err := age(); err != nil {
 			t.Fatal(err)
 		}
 		for range 50 {
-			if err := last.round(t.Context()); err != nil {
+			if err := last.Finish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -185,7 +185,7 @@ func (f fault) history(t *testing.T) Report {
 	ages := []int64{1, 5, 30, 25, 40, 66} // also to the very second at which a lease ends
 	for i := range 100 {
 		for _, w := range crew.workers {
-			if err := w.round(t.Context()); err != nil {
+			if err := w.Round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

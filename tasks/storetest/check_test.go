@@ -64,7 +64,7 @@ func TestAnswersThatGetLostViolateNothing(t *testing.T) {
 		crew := newCrew(s, seed)
 		for i := range 60 {
 			for _, w := range crew.workers {
-				if err := w.round(t.Context()); err != nil && !errors.Is(err, tasks.ErrUnavailable) {
+				if err := w.Round(t.Context()); err != nil && !errors.Is(err, tasks.ErrUnavailable) {
 					t.Fatal(err)
 				}
 			}

@@ -18,7 +18,7 @@ func checkConcurrent(t *testing.T, open Open) {
 	crew := newCrew(subject, seed)
 	group, ctx := errgroup.WithContext(t.Context())
 	for _, w := range crew.workers {
-		group.Go(func() error { return repeat(40, func() error { return w.round(ctx) }) })
+		group.Go(func() error { return repeat(40, func() error { return w.Round(ctx) }) })
 	}
 	group.Go(func() error { return repeat(15, func() error { return crew.age(ctx, 70) }) })
 	if err := group.Wait(); err != nil {
