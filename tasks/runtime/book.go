@@ -58,11 +58,11 @@ func (s signal) raise() {
 	}
 }
 
-func newBook(c Config) *book {
+func newBook(c Config, player *player) *book {
 	b := &book{
 		held:    map[*held]struct{}{},
 		byName:  map[string]*class{},
-		groups:  []*group{{slots: c.Slots}},
+		groups:  []*group{{slots: c.Slots, player: player}},
 		renewed: time.Now(),
 		room:    newSignal(),
 		renew:   newSignal(),

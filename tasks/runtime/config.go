@@ -49,6 +49,10 @@ type Config struct {
 	// classes that have a Limit. 0 means DefaultSlots.
 	Slots int
 
+	// Turns bounds these tasks together with those of other runtimes of the
+	// process. Nil means that there are none to share with.
+	Turns *Turns
+
 	// LeaseTime is how long a lease lasts unless it is renewed, in whole
 	// seconds: the work of a dead host resumes after it. 0 means
 	// DefaultLeaseTime; at least one second.
@@ -120,6 +124,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.OtherClasses != nil && c.Others == nil {
 		return c, errors.New("runtime: OtherClasses is set and Others is not, so nothing says how those classes run")
+	}
+	if c.Turns != nil && c.Turns.Total < 1 {
+		return c, fmt.Errorf("runtime: Turns.Total is %d; there must be at least one turn for each runtime", c.Turns.Total)
 	}
 	c.Slots = orDefault(c.Slots, DefaultSlots)
 	c.LeaseTime = orDefault(c.LeaseTime, DefaultLeaseTime)

@@ -28,6 +28,14 @@
 // are. Within each, the task that was leased first runs first. Classes that
 // nobody named are met with their first task (see Config.Others).
 //
+// # Several instances
+//
+// Each has a runtime of its own: store, classes, slots and all. What they share
+// is Turns, the number of tasks that the process runs. Nothing else is common to
+// them, so one whose store is away or whose executor hangs holds up nobody. A
+// runtime leases for the turns that it may expect, and what waited a second for
+// one goes back like anything that waited for a slot.
+//
 // # When the store cannot be reached
 //
 // Nothing ends and nothing is dropped: calls are repeated with growing pauses,

@@ -23,11 +23,13 @@ func (l *Limit) now() int { return max(0, l.Slots()) }
 
 // group is the classes that share slots. The book's lock guards it.
 type group struct {
-	limit *Limit // nil: Config.Slots
-	slots int
+	limit  *Limit // nil: Config.Slots
+	slots  int
+	player *player // nil: its tasks start without a turn
 
-	waiting int
-	running int
+	waiting  int
+	running  int
+	gaveBack time.Time // when tasks last waited for a turn in vain
 }
 
 // groupOf answers the group of the classes with a limit.
@@ -72,16 +74,17 @@ func (b *book) want(g *group, now time.Time) (req tasks.LeaseRequest, hungry boo
 	if b.stopping || !b.leasable(now) {
 		return req, false
 	}
+	slots := g.expect(now)
 	req.Classes = make(map[string]tasks.ClassRequest, len(b.classes))
 	ahead := 0
 	for _, c := range b.classes {
 		room := 0
 		if c.group == g {
-			slots := min(c.Slots, g.slots)
-			n := c.pace.ahead(slots, now)
+			of := min(c.Slots, slots)
+			n := c.pace.ahead(of, now)
 			ahead += n
 			c.low = n / 2
-			room = slots - c.running + n - len(c.queue)
+			room = of - c.running + n - len(c.queue)
 		}
 		switch {
 		case room > 0 && c.ready && len(c.queue) <= c.low:
@@ -92,10 +95,10 @@ func (b *book) want(g *group, now time.Time) (req tasks.LeaseRequest, hungry boo
 		}
 	}
 	if b.others != nil && b.others.group == g && b.others.ready {
-		req.Others = b.others.request(min(b.others.Slots, g.slots))
+		req.Others = b.others.request(min(b.others.Slots, slots))
 		hungry = hungry || !b.others.drained
 	}
-	room := g.slots - g.running + min(ahead, maxAhead) - g.waiting
+	room := slots - g.running + min(ahead, maxAhead) - g.waiting
 	req.Limit = min(room, b.allSlots()+maxBacklog-len(b.held), leaseBatch)
 	return req, hungry && req.Limit > 0
 }

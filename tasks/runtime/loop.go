@@ -40,17 +40,17 @@ type loop struct {
 	stopOnce    sync.Once      // of stopLeasing
 	leasers     sync.WaitGroup // whoever can add tasks
 	settlers    sync.WaitGroup
-	crew        sync.WaitGroup // the renewer and the slots
+	crew        sync.WaitGroup // the renewer, who takes turns, and the slots
 
 	// stop is the hard stop, done once.
 	stop func() error
 }
 
 // newLoop answers a running loop without a leaser.
-func newLoop(c Config, wake signal) *loop {
+func newLoop(c Config, player *player, wake signal) *loop {
 	l := &loop{
 		Config:      c,
-		book:        newBook(c),
+		book:        newBook(c, player),
 		wake:        wake,
 		leasing:     &health{call: "lease tasks", log: c.Log, observer: c.Observer},
 		renewing:    &health{call: "renew leases", log: c.Log, observer: c.Observer},
@@ -61,6 +61,9 @@ func newLoop(c Config, wake signal) *loop {
 	l.calls, l.endCalls = context.WithCancel(context.Background())
 	l.stop = sync.OnceValue(l.stopNow)
 	l.crew.Go(l.renewer)
+	if player != nil {
+		l.crew.Go(func() { l.takeTurns(player.wake) })
+	}
 	for range settlers {
 		l.settlers.Go(l.settler)
 	}

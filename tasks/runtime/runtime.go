@@ -11,6 +11,7 @@ import (
 // at the same time.
 type Runtime struct {
 	config Config
+	player *player // at Config.Turns
 	wake   signal
 
 	mu    sync.Mutex
@@ -27,13 +28,18 @@ const (
 	closed
 )
 
-// New answers a runtime that does nothing yet.
+// New answers a runtime that does nothing yet. If it shares Turns, one is kept
+// for it from now on until it is closed.
 func New(config Config) (*Runtime, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{config: config, wake: newSignal()}, nil
+	player, err := config.Turns.join()
+	if err != nil {
+		return nil, err
+	}
+	return &Runtime{config: config, player: player, wake: newSignal()}, nil
 }
 
 // Start begins to work. A runtime is started once; after it was closed, it
@@ -85,7 +91,7 @@ func (r *Runtime) begin(next lifecycle) (*loop, error) {
 		return nil, errors.New("runtime: it was closed; make a new one")
 	}
 	r.state = next
-	r.loop = newLoop(r.config, r.wake)
+	r.loop = newLoop(r.config, r.player, r.wake)
 	r.loop.leasers.Add(1)
 	return r.loop, nil
 }
@@ -103,7 +109,9 @@ func (r *Runtime) endPass() {
 // When ctx or Config.DrainTimeout ends first, those that still run are
 // cancelled and given back. Its error is that of Close.
 func (r *Runtime) Drain(ctx context.Context) error {
-	if l := r.close(); l != nil {
+	l := r.close()
+	defer r.player.leave()
+	if l != nil {
 		return l.drain(ctx)
 	}
 	return nil
@@ -114,7 +122,9 @@ func (r *Runtime) Drain(ctx context.Context) error {
 // the executors to return. Its error names the outcomes that could not be
 // settled. It may be called any number of times.
 func (r *Runtime) Close() error {
-	if l := r.close(); l != nil {
+	l := r.close()
+	defer r.player.leave()
+	if l != nil {
 		return l.stop()
 	}
 	return nil

@@ -31,10 +31,12 @@ type scene struct {
 
 func play(t *testing.T, run func(*scene)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		store := storetest.NewMemory(func() int64 { return time.Now().Unix() })
-		run(&scene{T: t, store: store, faults: newFaulty(store), other: store.Process("other"), log: &journal{}})
-	})
+	synctest.Test(t, func(t *testing.T) { run(newScene(t)) })
+}
+
+func newScene(t *testing.T) *scene {
+	store := storetest.NewMemory(func() int64 { return time.Now().Unix() })
+	return &scene{T: t, store: store, faults: newFaulty(store), other: store.Process("other"), log: &journal{}}
 }
 
 // start starts a runtime with the classes, and closes it when the test ends.

@@ -117,7 +117,11 @@ func (l *loop) run(ctx context.Context, h *held) (outcome tasks.Outcome) {
 func (h *held) settleable(outcome tasks.Outcome) tasks.Outcome {
 	switch outcome.Kind {
 	case tasks.Succeeded:
-		for i := range outcome.FollowUps { // they are part of the same trace
+		if h.task.Traceparent == "" {
+			return outcome
+		}
+		outcome.FollowUps = slices.Clone(outcome.FollowUps) // the executor's own
+		for i := range outcome.FollowUps {                  // they are part of the same trace
 			if f := &outcome.FollowUps[i]; f.Traceparent == "" {
 				f.Traceparent = h.task.Traceparent
 			}
@@ -146,21 +150,25 @@ func (b *book) fill(now time.Time) (started []*held) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, g := range b.groups {
-		for h := b.next(g, now); h != nil; h = b.next(g, now) {
-			started = append(started, h)
+		c := b.next(g, now)
+		for c != nil && g.player.take() {
+			started = append(started, b.start(c))
+			c = b.next(g, now)
+		}
+		if c == nil {
+			g.player.pass()
 		}
 	}
 	return started
 }
 
-// next puts the task of a group that was leased first, among those whose class
-// has a slot free, into a slot. It answers nil when there is none. It needs the
-// lock.
-func (b *book) next(g *group, now time.Time) *held {
+// next answers the class whose first task is to start next in a group: the one
+// that was leased first, among those whose class has a slot free. It answers
+// nil when there is none. It needs the lock.
+func (b *book) next(g *group, now time.Time) (first *class) {
 	if g.running >= g.slots {
 		return nil
 	}
-	var first *class
 	for _, c := range b.classes {
 		if c.group != g {
 			continue
@@ -172,14 +180,16 @@ func (b *book) next(g *group, now time.Time) *held {
 			first = c
 		}
 	}
-	if first == nil {
-		return nil
-	}
-	h := first.pop()
+	return first
+}
+
+// start puts the first task of a class into a slot. It needs the lock.
+func (b *book) start(c *class) *held {
+	h := c.pop()
 	h.state = running
-	g.waiting--
-	g.running++
-	first.running++
+	c.group.waiting--
+	c.group.running++
+	c.running++
 	b.stats.Started++
 	return h
 }
@@ -200,12 +210,15 @@ func (b *book) finish(h *held, outcome tasks.Outcome, took time.Duration) (next 
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h.class.group.running--
+	g := h.class.group
+	g.running--
 	h.class.running--
 	if outcome.Kind != tasks.Released { // it may never have run
 		h.class.pace.finished(took, now)
 	}
-	next = b.next(h.class.group, now)
+	if c := b.next(g, now); g.player.end(c != nil) {
+		next = b.start(c)
+	}
 	if h.state != gone {
 		b.end(h, outcome)
 	}
@@ -232,7 +245,11 @@ func (b *book) giveBack(chosen func(*held) bool) {
 // release ends a task that has not started and leaves its queue: it returns to
 // its place, and nothing is counted. It needs the lock.
 func (b *book) release(h *held) {
-	h.class.group.waiting--
+	g := h.class.group
+	g.waiting--
+	if g.player != nil {
+		g.gaveBack = time.Now()
+	}
 	b.end(h, tasks.Outcome{Kind: tasks.Released})
 	b.changed()
 }
