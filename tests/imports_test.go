@@ -51,7 +51,7 @@ var rooms = map[string][]string{
 	},
 
 	"cmd/gantry": {
-		"tasks", "tasks/phorge", "tasks/embedded", "tasks/runtime", "tasks/queueapi", "plugins", "plugins/host",
+		"tasks", "tasks/phorge", "tasks/embedded", "tasks/redis", "tasks/runtime", "tasks/queueapi", "plugins", "plugins/host",
 		"plugins/scaffold", "bridge/pool", "bridge/conduit", "php",
 		"contract", "contract/mask", "contract/scratch", "contract/stage",
 	},

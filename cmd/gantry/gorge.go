@@ -89,7 +89,7 @@ func gorgeLayer(environ []string) (layer, gorgeSettings) {
 			}
 			l.values[v.setting], l.detail[v.setting], found.sets[v.setting] = value, name, name
 		case v.setting == partToken:
-			found.token, found.tokenIn = value.(string), name
+			found.token, found.tokenIn, found.sets["tokens"] = value.(string), name, name
 		default:
 			parts[v.setting] = value.(string)
 			of = append(of, name)
@@ -141,7 +141,11 @@ func (v gorgeVariable) wanted() string {
 // settle forgets the variables that something of our own goes over.
 func (g gorgeSettings) settle(origin map[string]string) gorgeSettings {
 	for name, variable := range g.sets {
-		if origin[name] != "environment, "+variable {
+		own := origin[name] != "environment, "+variable
+		if name == "tokens" {
+			own = origin[name] != "default" // the token itself is no value of the setting
+		}
+		if own {
 			delete(g.sets, name)
 		}
 	}

@@ -41,7 +41,7 @@ func (i *instance) start(ctx, stop context.Context, a *app) (err error) {
 			return err
 		}
 	}
-	if i.store, err = a.open(ctx, c); err != nil {
+	if i.store, err = a.open(i.log.WithContext(ctx), c); err != nil {
 		return err
 	}
 	if err := untold(i.store); err != nil {

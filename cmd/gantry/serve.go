@@ -48,7 +48,7 @@ func (a *app) serve(ctx context.Context, c *config) error {
 	log := newLogger(a.err, a.environ, c)
 	c.gorge.tell(log, append([]string{"dsn"}, apiSettings...)...)
 
-	queues, err := a.openQueues(first, c)
+	queues, err := a.openQueues(log.WithContext(first), c)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,11 @@ func validAddress(text string) error {
 // validRedis never quotes the URL: it may hold a password.
 func validRedis(text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
-		return errors.New("must be a URL such as redis://db:6379/0 or rediss://db:6379/0")
+	switch {
+	case err == nil && u.Host != "" && (u.Scheme == "redis" || u.Scheme == "rediss"):
+	case err == nil && u.Host == "" && u.Scheme == "unix" && u.Path != "":
+	default:
+		return errors.New("must be a URL such as redis://db:6379/0, rediss://db:6379/0 or unix:///run/redis.sock?db=0")
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/embedded"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
+	"github.com/phorge-gantry/gantry/tasks/redis"
+	"github.com/rs/zerolog"
 )
 
 // openStore opens the queue that the configuration names.
@@ -25,6 +27,9 @@ func openStore(ctx context.Context, c *config) (store, error) {
 		}
 		return s, nil
 	}
+	if c.backend() == "redis" {
+		return openRedis(ctx, c)
+	}
 	dsn, err := c.storeDSN()
 	if err != nil {
 		return nil, err
@@ -34,6 +39,40 @@ func openStore(ctx context.Context, c *config) (store, error) {
 		return nil, coded{err, exitUnavailable}
 	}
 	return s, nil
+}
+
+// openRedis opens the queue of an instance, whose name is in the keys. The log is
+// that of ctx.
+func openRedis(ctx context.Context, c *config) (store, error) {
+	address, err := c.redisURL()
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.instanceName()
+	if err != nil {
+		return nil, err
+	}
+	s, err := redis.Open(ctx, redis.Config{URL: address, Instance: name, Log: *zerolog.Ctx(ctx)})
+	if err != nil {
+		return nil, coded{err, exitUnavailable}
+	}
+	return s, nil
+}
+
+// redisURL answers the URL, read from where the configuration says it is.
+func (c *config) redisURL() (string, error) {
+	if c.RedisFile == "" {
+		return c.Redis, nil
+	}
+	content, err := os.ReadFile(c.RedisFile)
+	if err != nil {
+		return "", coded{fmt.Errorf("read redis_file: %w", err), exitUsage}
+	}
+	address := strings.TrimSpace(string(content))
+	if err := validRedis(address); err != nil {
+		return "", usagef("redis_file %s: it %w", c.RedisFile, err)
+	}
+	return address, nil
 }
 
 // missingFile reports whether the queue is in a file that nobody has made. Only

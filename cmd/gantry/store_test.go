@@ -29,6 +29,38 @@ func TestTheStoreIsWhereTheConfigurationSays(t *testing.T) {
 	}
 }
 
+func TestTheURLOfARedisIsWhereTheConfigurationSays(t *testing.T) {
+	const address = "rediss://u:p@db:6379/2"
+	for _, c := range []config{{Redis: address}, {RedisFile: writeFile(t, "redis", address+"\n", 0o600)}} {
+		if got, err := c.redisURL(); err != nil || got != address {
+			t.Errorf("the URL is %q, %v", got, err)
+		}
+	}
+	for content, want := range map[string]string{
+		"hunter2":                "it must be a URL such as redis://db:6379/0",
+		"http://u:hunter2@db/":   "it must be a URL such as redis://db:6379/0",
+		"redis://u:hunter2@db:x": "it must be a URL such as redis://db:6379/0",
+	} {
+		c := config{RedisFile: writeFile(t, "redis", content, 0o600)}
+		if _, err := c.redisURL(); exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}
+
+func TestARedisIsShownWithoutItsSecrets(t *testing.T) {
+	for address, want := range map[string]string{
+		"redis://db:6379/0":                     "redis://db:6379/0",
+		"rediss://u:hunter2@db:6379/2":          "rediss://u:***@db:6379/2",
+		"redis://:hunter2@db?client_name=x":     "redis://:***@db?***",
+		"unix://u:hunter2@/run/redis.sock?db=1": "unix://u:***@/run/redis.sock?***",
+	} {
+		if got := showRedis(address); got != want || redisPassword(address) != "hunter2" && strings.Contains(address, "hunter2") {
+			t.Errorf("%s is shown as %s, want %s", address, got, want)
+		}
+	}
+}
+
 func TestAStoreThatCannotBeHadIsExplained(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -64,12 +64,13 @@ func withEntry(content []byte, entry tokenEntry) ([]byte, error) {
 	if err := added.Encode(entry); err != nil {
 		return nil, err
 	}
-	if len(document.Content) == 0 {
-		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
+	if len(document.Content) == 0 { // comments, or nothing
+		text, err := yaml.Marshal(map[string][]tokenEntry{"tokens": {entry}})
+		return append(content, text...), err
 	}
 	top := document.Content[0]
 	if len(top.Content) == 0 {
-		top.Kind, top.Tag, top.Value = yaml.MappingNode, "", "" // the file had comments, or null
+		top.Kind, top.Tag, top.Value = yaml.MappingNode, "", "" // it was null, or {}
 		top.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Value: "tokens"}, {Kind: yaml.SequenceNode}}
 	}
 	list := top.Content[1] // tokens is the only key
