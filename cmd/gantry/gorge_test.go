@@ -99,3 +99,16 @@ func TestTheReadmeMapsTheVariablesOfGorge(t *testing.T) {
 		t.Errorf("the README must have these rows:\n%s", rows.String())
 	}
 }
+
+// TestTheReadmeHasTheSettingsOfTheAPI finds a row that is missing.
+func TestTheReadmeHasTheSettingsOfTheAPI(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range apiSettings {
+		if !strings.Contains(string(readme), "| `"+name+"` | ") {
+			t.Errorf("there is no row for %s", name)
+		}
+	}
+}

@@ -71,6 +71,9 @@ func (a *app) serve(ctx context.Context, c *config) error {
 // announceAPI logs what is served, and where.
 func announceAPI(log zerolog.Logger, queues []queue, address string) {
 	for _, q := range queues {
+		if err := untold(q.store); err != nil {
+			log.Warn().Str("instance", q.name).Err(err).Msg("Gantry's own tables cannot be used")
+		}
 		log.Info().Str("version", readVersion().Version).Str("address", address).Str("instance", q.name).
 			Str("store", q.config.storeName()).Msg("serving the queue over HTTP")
 	}

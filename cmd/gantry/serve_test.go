@@ -27,6 +27,7 @@ func TestServed(t *testing.T) {
 		test func(s *site)
 	}{
 		{"a queue in one file outlives its server", fileOutlivesServer},
+		{"the README shows calls that work", readmeWorks},
 		{"the token says which instance and what for", tokenSaysInstance},
 		{"a Redis holds the queues of several instances", redisHoldsInstances},
 		{"the token of Gorge has all rights", gorgeTokenHasAllRights},
@@ -158,6 +159,30 @@ func fileOutlivesServer(s *site) {
 		strings.Count(got.err, `"message":"queue API"`) != 2 {
 		s.t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
 	}
+}
+
+var (
+	shownCall  = regexp.MustCompile(`(?m)^    curl -s localhost:8090(/\S+) --json '([^']*)'$`)
+	shownFence = regexp.MustCompile(`"fence":\d+`)
+)
+
+// readmeWorks makes the calls of the README, one after the other.
+func readmeWorks(s *site) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	calls := shownCall.FindAllStringSubmatch(string(readme), -1)
+	if len(calls) != 3 {
+		s.t.Fatalf("the README shows %d calls", len(calls))
+	}
+	c := s.start("serve", "--api=127.0.0.1:0").client("")
+	fence := ""
+	for _, call := range calls {
+		data := c.want(`"id":1,`, call[1], shownFence.ReplaceAllString(call[2], fence))
+		fence = shownFence.FindString(data)
+	}
+	c.want(`"succeededCount":1`, "/api/queue/stats", "")
 }
 
 // newToken makes a token with the command.

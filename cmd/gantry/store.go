@@ -186,6 +186,9 @@ func (c *config) storeDSN() (string, error) {
 		}
 		return site.DSN, nil
 	}
+	if _, err := c.one(); err != nil {
+		return "", err
+	}
 	return "", usagef("there is no store: name a Phorge with --phorge, or its worker database with GANTRY_DSN or --dsn-file; " +
 		"or a queue of its own with --sqlite or --redis")
 }
