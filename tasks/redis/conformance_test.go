@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
@@ -14,14 +15,17 @@ import (
 // epoch is what a standing clock shows, in 2033: far from the server's clock.
 const epoch = 2_000_000_000
 
-func TestConformance(t *testing.T) { storetest.Run(t, subjects(shared(t))) }
+// Waiting for a disk proves nothing here.
+func TestConformance(t *testing.T) { storetest.Run(t, subjects(serve(t, "--appendfsync", "no"))) }
 
-func TestConformanceOfTheService(t *testing.T) { storetest.RunService(t, subjects(shared(t))) }
+func TestConformanceOfTheService(t *testing.T) {
+	storetest.RunService(t, subjects(serve(t, "--appendfsync", "no")))
+}
 
-// shared answers a server for tests that do not harm it, each in an instance of its
-// own. Waiting for a disk proves nothing there.
-func shared(t *testing.T) string {
-	return harness.StartRedis(t, "--appendfsync", "no").URL()
+// serve answers the URL of a server for this test.
+func serve(t testing.TB, args ...string) string {
+	t.Helper()
+	return harness.StartRedis(t, args...).URL()
 }
 
 var instancesMade atomic.Int64
@@ -160,4 +164,9 @@ func shouldStand(s *Store, r tasks.Record, at func(index string) *entries) {
 		}
 		at(lane + r.Class).want[r.ID] = expires()
 	}
+}
+
+// want wants tasks of any class for a minute.
+func want(limit int) tasks.LeaseRequest {
+	return tasks.LeaseRequest{Limit: limit, Others: tasks.ClassRequest{Limit: limit, LeaseTime: time.Minute}}
 }

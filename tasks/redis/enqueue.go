@@ -26,6 +26,12 @@ func (s *Store) Enqueue(ctx context.Context, news []tasks.NewTask) ([]int64, err
 	if len(news) == 0 {
 		return nil, nil
 	}
+	if err := validate(news); err != nil {
+		return nil, err
+	}
+	if len(news) < gatherRows {
+		return s.gather(ctx, news)
+	}
 	ids, _, err := s.enqueue(ctx, tasks.Once{}, news)
 	return ids, err
 }
@@ -35,14 +41,14 @@ func (s *Store) EnqueueOnce(ctx context.Context, once tasks.Once, news []tasks.N
 	if err := once.Check(); err != nil {
 		return nil, false, err
 	}
-	return s.enqueue(ctx, once, news)
-}
-
-// enqueue queues tasks, under a key when there is one.
-func (s *Store) enqueue(ctx context.Context, once tasks.Once, news []tasks.NewTask) (ids []int64, duplicate bool, err error) {
 	if err := validate(news); err != nil {
 		return nil, false, err
 	}
+	return s.enqueue(ctx, once, news)
+}
+
+// enqueue queues tasks that are valid, under a key when there is one.
+func (s *Store) enqueue(ctx context.Context, once tasks.Once, news []tasks.NewTask) (ids []int64, duplicate bool, err error) {
 	args := make([]any, 0, 5+6*len(news))
 	args = append(args, once.Key)
 	if once.Key == "" {

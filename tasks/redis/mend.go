@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// upkeepEvery is how often, in seconds, one of all the Stores on a queue looks
-	// after it, and upkeepRows how many entries it then looks at, and how many old
-	// archived tasks it deletes.
-	upkeepEvery = 1
+	// upkeepEvery is how often one of all the Stores on a queue looks after it, and
+	// upkeepRows how many entries it then looks at, and how many old archived tasks
+	// it deletes.
+	upkeepEvery = time.Second
 	upkeepRows  = 500
 )
 
@@ -35,12 +35,13 @@ type mender struct {
 // upkeep does, now and then, what nobody asked for: it forgets old archived tasks
 // and mends indexes. What fails is tried again another time.
 func (s *Store) upkeep(ctx context.Context) {
-	now, before := time.Now().Unix(), s.upkept.Load()
-	if now-before < upkeepEvery && now >= before || !s.upkept.CompareAndSwap(before, now) {
+	due := s.upkeepDue.Load()
+	now := time.Since(s.opened)
+	if int64(now) < due || !s.upkeepDue.CompareAndSwap(due, int64(now+upkeepEvery)) {
 		return
 	}
 	rows, age := s.archiveBounds()
-	mine, err := s.run(ctx, upkeepScript, upkeepEvery, upkeepRows, rows, age)
+	mine, err := s.run(ctx, upkeepScript, int(upkeepEvery/time.Second), upkeepRows, rows, age)
 	if err == nil && number(mine) == 1 {
 		_, err = s.mend(ctx)
 	}

@@ -103,9 +103,11 @@ type Store struct {
 	root   string // how every key begins
 	nonce  string // tells this handle from every other in owner strings
 
-	calls  calls
-	mender mender
-	upkept atomic.Int64 // when upkeep was last tried, by the clock of this host
+	calls     calls
+	gatherer  gatherer
+	mender    mender
+	opened    time.Time
+	upkeepDue atomic.Int64 // when the queue is to be looked after, as time since opened
 
 	mu    sync.Mutex
 	after string // the class behind which the next Lease looks on, of very many
@@ -137,8 +139,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{
 		config: c,
 		root:   "{gantry:" + c.Instance + "}:",
+		opened: time.Now(),
 		nonce:  strings.ToLower(rand.Text()[:8]),
 	}
+	s.gatherer.turn = make(chan struct{}, gatherTurns)
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

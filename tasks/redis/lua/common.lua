@@ -237,9 +237,11 @@ end
 
 -- A call whose answer got lost is repeated with the same number in the same slot,
 -- and told what it was told before. Slots belong to one Store; a slot is used
--- again when its call was answered.
-local function before(slot, number)
-  local kept = call('GET', root .. 'answer:' .. slot)
+-- again when its call was answered. ARGV: the slot, the number, and whether the
+-- call may have been made before.
+local function before()
+  local slot, number = ARGV[2], ARGV[3]
+  local kept = ARGV[4] == '1' and call('GET', root .. 'answer:' .. slot)
   if kept then
     local is, answer = match(kept, '^(%d+) (.*)$')
     if is == number then
@@ -248,7 +250,6 @@ local function before(slot, number)
   end
 end
 
-local function answer(slot, number, reply)
-  call('SET', root .. 'answer:' .. slot, number .. ' ' .. cmsgpack.pack(reply), 'EX', 300)
-  return reply
+local function remember(reply)
+  call('SET', root .. 'answer:' .. ARGV[2], ARGV[3] .. ' ' .. cmsgpack.pack(reply), 'EX', 300)
 end
