@@ -215,7 +215,6 @@ func (l *loop) takeTurns(wake signal) {
 			return
 		case <-wake:
 			l.dispatch()
-			l.book.room.raise()
 		}
 	}
 }
