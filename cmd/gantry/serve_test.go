@@ -38,6 +38,7 @@ func TestServed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(newPlace(t, dir)) })
 	}
+	t.Run("the queue of a Phorge is served under its namespace", func(t *testing.T) { phorgeIsServed(newSite(t, dir)) })
 }
 
 // newPlace is an installed Gantry without a Phorge.
@@ -247,6 +248,24 @@ func redisHoldsInstances(s *site) {
 	}
 	if got := s.gantry("serve", "--api=127.0.0.1:0"); got.code != exitUnavailable || !strings.Contains(got.err, "instance alpha: ") || strings.Contains(got.err, "hunter") {
 		s.t.Errorf("without the Redis: exit code %d, %s", got.code, got.err)
+	}
+}
+
+func phorgeIsServed(s *site) {
+	namespace := strings.TrimSuffix(s.dsn[strings.LastIndexByte(s.dsn, '/')+1:], "_worker")
+	s.env = append(s.env, "GANTRY_TOKENS="+filepath.Join(s.t.TempDir(), "tokens.yaml"))
+	token := s.newToken("a", "--rights=enqueue,work,read")
+	serve := s.start("serve", "--api=127.0.0.1:0")
+	c := serve.client(token)
+	c.want(`"instance":"`+namespace+`"`, "/api/queue/meta", "")
+	c.want(`"id":1,`, "/api/queue/enqueue", `{"taskClass":"PhabricatorTestWorker","data":"{}"}`)
+	if got := s.gantry("run", "--until-empty"); got.code != exitOK || !strings.HasPrefix(got.out, "1 task leased: 1 succeeded") {
+		s.t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+	c.want(`"result":0`, "/api/queue/tasks/1", "")
+	serve.signal()
+	if got := serve.wait(); got.code != exitOK || strings.Contains(got.err, `"level":"warn"`) {
+		s.t.Errorf("exit code %d, %s", got.code, got.err)
 	}
 }
 
