@@ -12,6 +12,7 @@ import (
 type Capabilities struct {
 	Namespace    string
 	TaskClasses  []string // gantry.task-classes: what may be executed, by exact spelling
+	Publishers   []string // concrete subclasses of DoorkeeperFeedWorker, of every library
 	KeyIDs       []string
 	Phorge, PHP  string // versions
 	DatabaseTime int64  // epoch
@@ -30,6 +31,7 @@ func (e *Executor) Check(ctx context.Context) (Capabilities, error) {
 		Protocol     engine.Integer      `json:"protocol"`
 		Namespace    string              `json:"namespace"`
 		TaskClasses  engine.List[string] `json:"taskClasses"`
+		Publishers   engine.List[string] `json:"publishers"`
 		KeyIDs       engine.List[string] `json:"keyIDs"`
 		Phorge       string              `json:"phorge"`
 		PHP          string              `json:"php"`
@@ -51,6 +53,7 @@ func (e *Executor) Check(ctx context.Context) (Capabilities, error) {
 	return Capabilities{
 		Namespace:    answer.Namespace,
 		TaskClasses:  answer.TaskClasses,
+		Publishers:   answer.Publishers,
 		KeyIDs:       answer.KeyIDs,
 		Phorge:       answer.Phorge,
 		PHP:          answer.PHP,

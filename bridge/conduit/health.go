@@ -79,6 +79,15 @@ func (e *Executor) State() State {
 // Classes answers what Phorge lets be executed, by exact spelling.
 func (e *Executor) Classes() []string { return e.State().TaskClasses }
 
+// Publishers answers the classes that FeedPublisherWorker queues a task for, see
+// Capabilities. It is empty before the Phorge was asked.
+func (e *Executor) Publishers() []string {
+	h := &e.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.offer.Publishers
+}
+
 // watch keeps asking what the Phorge offers, and soon when something failed.
 func (e *Executor) watch() {
 	h := &e.health

@@ -162,7 +162,7 @@ func (c *conduitCall) result() string {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		classes, _ := json.Marshal(p.classes)
-		return fmt.Sprintf(`{"protocol":1,"namespace":"phorge","taskClasses":%s,"keyIDs":[%q],"phorge":"1f","php":"8.2.1",`+
+		return fmt.Sprintf(`{"protocol":1,"namespace":"phorge","taskClasses":%s,"publishers":["DoorkeeperJIRAFeedWorker"],"keyIDs":[%q],"phorge":"1f","php":"8.2.1",`+
 			`"databaseTime":%d,"maxTasks":%d,"maxBody":65536}`, classes, testKeyID, time.Now().Unix(), p.maxTasks)
 	}
 	var rows []string

@@ -339,7 +339,7 @@ func TestCheckAnswersTheCapabilities(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Namespace != "phorge" || got.Phorge != "1f" || got.PHP != "8.2.1" || got.MaxTasks != 64 || got.MaxBody != 65536 ||
-		got.DatabaseTime == 0 || !slices.Equal(got.KeyIDs, []string{testKeyID}) || !slices.Equal(got.TaskClasses, p.classes) {
+		got.DatabaseTime == 0 || !slices.Equal(got.KeyIDs, []string{testKeyID}) || !slices.Equal(got.Publishers, []string{"DoorkeeperJIRAFeedWorker"}) || !slices.Equal(got.TaskClasses, p.classes) {
 		t.Errorf("capabilities %+v", got)
 	}
 }

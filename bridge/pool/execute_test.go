@@ -31,6 +31,9 @@ func TestTasksRunOneAfterTheOtherInOneProcess(t *testing.T) {
 	if strings.Contains(log.String(), "will be replaced") {
 		t.Errorf("the log says\n%s", log)
 	}
+	if got := p.Publishers(); !cmp.Equal(got, []string{"Publish"}) {
+		t.Errorf("the publishers are %q", got)
+	}
 	if got := p.Classes(); !cmp.Equal(got, []string{"Do", "Echo"}) {
 		t.Errorf("classes %q", got)
 	}

@@ -52,7 +52,7 @@ func fakeHost(file string) {
 	f := fakeProcess{bufio.NewReader(os.NewFile(3, "requests")), os.NewFile(4, "answers")}
 	ready := map[string]any{
 		"type": "ready", "protocol": 1, "pid": os.Getpid(), "phorge": "fake", "php": "8.2", "namespace": "phorge",
-		"readOnly": false, "classes": []string{"Echo", "Do"},
+		"readOnly": false, "classes": []string{"Echo", "Do"}, "publishers": []string{"Publish"},
 	}
 	switch word, rest, _ := strings.Cut(string(how), " "); word {
 	case "exit":

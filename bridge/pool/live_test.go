@@ -20,7 +20,11 @@ import (
 // class of testdata besides its own.
 func startLive(t testing.TB, c Config) (*Pool, *harness.Buffer) {
 	t.Helper()
-	phorge := harness.Live(t)
+	return startOn(t, harness.Live(t), c)
+}
+
+func startOn(t testing.TB, phorge *harness.Phorge, c Config) (*Pool, *harness.Buffer) {
+	t.Helper()
 	const worker = "GantryPoolTestWorker.php"
 	content, err := os.ReadFile(filepath.Join("testdata", worker))
 	if err == nil {
@@ -62,6 +66,9 @@ func TestLiveProcessesRunTasksOfEveryKind(t *testing.T) {
 		if !slices.Contains(p.Classes(), class) {
 			t.Errorf("PHP does not know %s", class)
 		}
+	}
+	if got := p.Publishers(); !slices.Equal(got, []string{"DoorkeeperAsanaFeedWorker", "DoorkeeperJIRAFeedWorker"}) {
+		t.Errorf("stories are published by %q", got)
 	}
 	want(t, execute(t, p, "GantryLiveWorker", `{}`), tasks.Succeeded, "")
 	want(t, execute(t, p, "GantryLiveWorker", `{"doWork":"fail-permanent"}`), tasks.Failed, "Permanent failure, as asked.")
@@ -164,12 +171,13 @@ func TestB33LiveStoppedProcessesAreReplaced(t *testing.T) {
 }
 
 func TestLiveAProcessIsReplacedAfterItsTasksAndNoneIsLost(t *testing.T) {
-	reset, err := harness.Live(t).Override(map[string]any{"gantry.pool.max-tasks": 20})
+	phorge := harness.Live(t)
+	reset, err := phorge.Override(map[string]any{"gantry.pool.max-tasks": 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reset()
-	p, log := startLive(t, Config{})
+	p, log := startOn(t, phorge, Config{})
 	for range 100 {
 		want(t, execute(t, p, "PhabricatorTestWorker", `{}`), tasks.Succeeded, "")
 	}
@@ -269,5 +277,19 @@ func TestLiveAWrongDirectoryIsAProblemThatSaysWhatToDo(t *testing.T) {
 	p, _ := start(t, Config{Command: command, MinBackoff: time.Hour, MaxBackoff: time.Hour})
 	if s := p.State(); s.Ready || !strings.Contains(s.Problem, "exit status 2") || !strings.Contains(s.Problem, "There is no Phorge in") {
 		t.Errorf("state %+v", s)
+	}
+}
+
+func TestLivePublishersOfASiteAreNamed(t *testing.T) {
+	phorge := harness.Live(t)
+	file := filepath.Join(phorge.Root(), "src", "extensions", "AcmeFeedWorker.php")
+	const class = "<?php\n\nfinal class AcmeFeedWorker extends DoorkeeperFeedWorker {\n\n  public function isEnabled() {\n    return true;\n  }\n\n  protected function publishFeedStory() {}\n\n}\n"
+	if err := os.WriteFile(file, []byte(class), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(file)
+	p, _ := startOn(t, phorge, Config{})
+	if got := p.Publishers(); !slices.Equal(got, []string{"AcmeFeedWorker", "DoorkeeperAsanaFeedWorker", "DoorkeeperJIRAFeedWorker"}) {
+		t.Errorf("stories are published by %q; %s", got, p.State().Problem)
 	}
 }

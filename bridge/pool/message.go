@@ -63,6 +63,8 @@ type answer struct {
 	ReadOnly  bool                `json:"readOnly"`
 	Classes   engine.List[string] `json:"classes"`
 
+	Publishers engine.List[string] `json:"publishers"` // ready; concrete subclasses of DoorkeeperFeedWorker
+
 	Lease engine.Integer `json:"lease"` // started; seconds
 
 	Outcome json.RawMessage `json:"outcome"` // outcome; see engine.DecodeOutcome

@@ -122,6 +122,15 @@ func (p *Pool) Classes() []string {
 	return slices.Sorted(slices.Values(p.last.Classes))
 }
 
+// Publishers answers the classes that FeedPublisherWorker queues a task for, the
+// concrete subclasses of DoorkeeperFeedWorker in every library of the Phorge. It
+// is empty before the first process is ready.
+func (p *Pool) Publishers() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(slices.Values(p.last.Publishers))
+}
+
 // Ready reports whether any process takes tasks, of whatever class.
 func (p *Pool) Ready(string) bool {
 	p.mu.Lock()

@@ -149,7 +149,7 @@ func (a *app) checkQueue(ctx context.Context, c *config) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(a.checkStore(ctx, c, php, taken), php.findings, plugins, checkClasses(c, php, taken)), nil
+	return slices.Concat(a.checkStore(ctx, c, php, taken), php.findings, plugins, checkPublishers(php, taken), checkClasses(c, php, taken)), nil
 }
 
 func (c *config) report() []settingReport {

@@ -12,11 +12,12 @@ import (
 
 // phpFound is what a check knows of PHP.
 type phpFound struct {
-	route    string   // pool or conduit, or "" when nothing runs PHP
-	why      string   // nothing does
-	works    bool     // it answered
-	classes  []string // that it runs
-	findings []finding
+	route      string   // pool or conduit, or "" when nothing runs PHP
+	why        string   // nothing does
+	works      bool     // it answered
+	classes    []string // that it runs
+	publishers []string // of feed stories
+	findings   []finding
 }
 
 // checkPHP starts one PHP process as the pool does, or asks worker.execute what
@@ -69,7 +70,7 @@ func (f *phpFound) pool(ctx context.Context, c *config) error {
 		f.add(problem, "the PHP processes of the pool do not start: "+state.Problem)
 		return nil
 	}
-	f.works, f.classes = true, p.Classes()
+	f.works, f.classes, f.publishers = true, p.Classes(), p.Publishers()
 	f.add(ok, fmt.Sprintf("the pool's processes start with the library %s: PHP %s, Phorge %s, %s",
 		library, state.PHP, orDash(state.Phorge), plural(len(f.classes), "class", "classes")))
 	return nil
@@ -88,7 +89,7 @@ func (f *phpFound) conduit(ctx context.Context, c *config) error {
 	if err != nil {
 		return err
 	}
-	f.works, f.classes = true, offer.TaskClasses
+	f.works, f.classes, f.publishers = true, offer.TaskClasses, offer.Publishers
 	f.add(ok, fmt.Sprintf("worker.execute answers at %s: PHP %s, Phorge %s, keys %s, %s",
 		c.Conduit, offer.PHP, orDash(offer.Phorge), strings.Join(offer.KeyIDs, " and "), plural(len(f.classes), "class", "classes")))
 	if len(f.classes) == 0 {

@@ -15,17 +15,28 @@ import (
 // is ready to run these classes, and then waits for its end.
 func fakePHP(t *testing.T, namespace string, classes ...string) string {
 	t.Helper()
-	header, err := json.Marshal(map[string]any{
+	return saying(t, map[string]any{
 		"type": "ready", "protocol": 1, "pid": 1, "phorge": "07c1a513", "php": "8.2.36",
 		"namespace": namespace, "readOnly": false, "classes": classes,
 	})
+}
+
+// publishing is one whose Phorge has publishers of feed stories.
+func publishing(t *testing.T, publishers ...string) string {
+	t.Helper()
+	return saying(t, map[string]any{"type": "ready", "protocol": 1, "namespace": "ns", "classes": []string{}, "publishers": publishers})
+}
+
+func saying(t *testing.T, ready map[string]any) string {
+	t.Helper()
+	header, err := json.Marshal(ready)
 	if err != nil {
 		t.Fatal(err)
 	}
 	frame := bits.BigEndian.AppendUint32(nil, uint32(len(header)))
 	frame = append(bits.BigEndian.AppendUint32(frame, 0), header...)
-	ready := writeFile(t, "ready", string(frame), 0o600)
-	return writeFile(t, "php", "#!/bin/sh\ncat "+ready+" >&4\ncat <&3 >/dev/null\n", 0o700)
+	file := writeFile(t, "ready", string(frame), 0o600)
+	return writeFile(t, "php", "#!/bin/sh\ncat "+file+" >&4\ncat <&3 >/dev/null\n", 0o700)
 }
 
 // loading is a Phorge that loads Gantry's library.

@@ -26,6 +26,8 @@ type phpRoute struct {
 	limit   *runtime.Limit
 	state   func() phpState
 	close   func() error
+
+	publishers func() []string // of feed stories, as far as PHP was asked; nil: nobody can be
 }
 
 // phpState is how the route is now.
@@ -94,6 +96,7 @@ func startPool(ctx context.Context, c *config, log zerolog.Logger) (*phpRoute, e
 	}
 	return &phpRoute{
 		name: "pool", Executor: p, limit: &runtime.Limit{Slots: p.Slots}, close: p.Close,
+		publishers: p.Publishers,
 		state: func() phpState {
 			s := p.State()
 			return phpState{ready: s.Ready, problem: s.Problem, all: s}
@@ -127,6 +130,7 @@ func startConduit(ctx context.Context, c *config, log zerolog.Logger) (*phpRoute
 	}
 	return &phpRoute{
 		name: "conduit", Executor: e, classes: e.Classes, limit: &runtime.Limit{Slots: e.Slots}, close: e.Close,
+		publishers: e.Publishers,
 		state: func() phpState {
 			s := e.State()
 			return phpState{ready: s.Ready, problem: s.Problem, all: s}

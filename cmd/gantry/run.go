@@ -61,8 +61,8 @@ they do not make the run itself a failure.`,
 	return cmd
 }
 
-// run joins the rooms: a store, what runs tasks, the runtime between them, and
-// the API beside it.
+// run joins the rooms: for each instance a store, what runs tasks, and the
+// runtime between them; and the API beside all of them.
 func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	drain, second, release := stopSignals(ctx)
 	defer release()
@@ -71,38 +71,42 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	log := newLogger(a.err, a.environ, c)
 	c.gorge.tell(log, append([]string{"dsn", "slots", "idle_poll"}, apiSettings...)...)
 
-	i, err := a.startInstance(drain, stop, c, log)
+	all, err := a.startInstances(drain, stop, c, log)
 	if err != nil {
 		return err
 	}
-	defer i.close()
+	defer all.close()
 	if c.Socket != "" && !untilEmpty {
-		hangUp, err := serveStatus(c.Socket, i.ready, i.status)
+		hangUp, err := serveStatus(c.Socket, all.ready, all.status)
 		if err != nil {
 			return coded{err, exitUsage}
 		}
 		defer hangUp()
 	}
-	announce(log, c, i.host, i.php)
+	for _, i := range all {
+		announce(i.log, i.config, i.host, i.php)
+	}
 	if untilEmpty {
-		return errors.Join(a.passes(drain, stop, c, i.runtime, i.watch), i.runtime.Close())
+		err := all.each(func(i *instance) error { return i.passes(drain, stop) })
+		return errors.Join(a.printCounts(all), err)
 	}
 	drain, giveUp := context.WithCancel(drain)
 	defer giveUp()
 	ended := func() error { return nil }
 	if c.API != "" {
-		if ended, err = serveBeside(drain, stop, giveUp, i, log); err != nil {
+		if ended, err = serveBeside(drain, stop, giveUp, c, all, log); err != nil {
 			return err
 		}
 	}
-	if err := i.begin(); err != nil {
+	if err := all.each((*instance).begin); err != nil {
 		giveUp()
-		return errors.Join(err, i.runtime.Close(), ended())
+		return errors.Join(err, all.each(func(i *instance) error { return i.runtime.Close() }), ended())
 	}
-	i.watch.until(drain, i.runtime)
-	i.watch.stopping.Store(true)
+	drained := make(chan error, 1)
+	go func() { drained <- all.each(func(i *instance) error { return i.work(drain, stop) }) }()
+	<-drain.Done()
 	log.Info().Msg("stopping; a second signal stops at once")
-	return errors.Join(i.runtime.Drain(stop), ended(), a.printCounts(i.runtime.Stats()))
+	return errors.Join(<-drained, ended(), a.printCounts(all))
 }
 
 // startHost starts the handler binaries of a manifest.
@@ -124,6 +128,9 @@ func startHost(ctx context.Context, c *config, manifest *host.Manifest, log zero
 func classesToRun(c *config, h *host.Host, php *phpRoute, log zerolog.Logger) (classes map[string]runtime.Class, others *runtime.Class) {
 	classes = map[string]runtime.Class{}
 	for name, limits := range h.Classes() {
+		if php.keeps(name, log) {
+			continue
+		}
 		class := runtime.Class{
 			Executor: h, Route: "plugin", Slots: limits.Slots, LeaseTime: limits.Lease,
 			Deadline: limits.Deadline, PickupDelay: c.PickupDelay,

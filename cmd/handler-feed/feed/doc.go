@@ -10,6 +10,7 @@
 // rows, are declined before anything is done.
 //
 // It knows the classes of a Phorge without extensions. Where a library brings a
-// DoorkeeperFeedWorker, changes what a transaction of Maniphest shows, or
-// translates Phorge's English, both classes must be left to PHP.
+// DoorkeeperFeedWorker, `gantry run` leaves FeedPublisherWorker to PHP. Where one
+// changes what a transaction of Maniphest shows, or translates Phorge's English,
+// nobody can see that, and both classes must be left out of the manifest.
 package feed

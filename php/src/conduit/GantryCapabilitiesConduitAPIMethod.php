@@ -29,6 +29,7 @@ final class GantryCapabilitiesConduitAPIMethod extends GantryConduitAPIMethod {
       'protocol' => self::PROTOCOL,
       'namespace' => PhabricatorLiskDAO::getDefaultStorageNamespace(),
       'taskClasses' => $this->getListOption('gantry.task-classes'),
+      'publishers' => GantryTaskEngine::loadWorkers('DoorkeeperFeedWorker'),
       'keyIDs' => $keyring->getKeyIDs(),
       'phorge' => GantryPhorgeVersion::getVersion(),
       'php' => phpversion(),

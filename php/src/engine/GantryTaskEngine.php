@@ -33,6 +33,23 @@ final class GantryTaskEngine extends Phobject {
   }
 
   /**
+   * The classes of every library that can be instantiated and are of an
+   * ancestor. Those of DoorkeeperFeedWorker get a task for each feed story,
+   * and handlers in Go know only Phorge's own.
+   *
+   * @return list<string>
+   */
+  public static function loadWorkers($ancestor) {
+    $classes = id(new PhutilSymbolLoader())
+      ->setAncestorClass($ancestor)
+      ->setConcreteOnly(true)
+      ->setContinueOnFailure(true)
+      ->selectAndLoadSymbols();
+
+    return array_values(ipull($classes, 'name'));
+  }
+
+  /**
    * @param PhabricatorWorkerActiveTask $task Leased task, with its data. Its
    *   failure count is raised when it fails, as `getWaitBeforeRetry()` expects.
    * @param callable|null $on_lease Called with the seconds of lease that the

@@ -118,12 +118,6 @@ final class GantryPoolHost extends Phobject {
   }
 
   private function newReadyFrame() {
-    $classes = id(new PhutilSymbolLoader())
-      ->setAncestorClass(PhabricatorWorker::class)
-      ->setConcreteOnly(true)
-      ->setContinueOnFailure(true)
-      ->selectAndLoadSymbols();
-
     return array(
       'type' => 'ready',
       'protocol' => self::PROTOCOL,
@@ -132,7 +126,8 @@ final class GantryPoolHost extends Phobject {
       'php' => phpversion(),
       'namespace' => PhabricatorLiskDAO::getStorageNamespace(),
       'readOnly' => PhabricatorEnv::isReadOnly(),
-      'classes' => array_values(ipull($classes, 'name')),
+      'classes' => GantryTaskEngine::loadWorkers('PhabricatorWorker'),
+      'publishers' => GantryTaskEngine::loadWorkers('DoorkeeperFeedWorker'),
     );
   }
 

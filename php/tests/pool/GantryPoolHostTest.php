@@ -33,6 +33,11 @@ final class GantryPoolHostTest extends GantryTestCase {
     $this->assertContains('GantryProbeWorker', $ready['classes']);
     $this->assertNotContains('GantryAbstractProbeWorker', $ready['classes']);
     $this->assertNotContains('GantryBrokenProbeWorker', $ready['classes']);
+
+    // Those of the real Phorge, or of the stand-in, which has none.
+    $this->assertSame(
+      array_values(preg_grep('/^Doorkeeper/', $ready['classes'])),
+      $ready['publishers']);
   }
 
   public function testAnOutcomeAnswersItsRequest() {
