@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -56,8 +57,10 @@ func named(c *config, name string, err error) error {
 	if len(c.instances) == 0 {
 		return err
 	}
-	return fmt.Errorf("instance %s: %w", name, err)
+	return ofInstance(name, err)
 }
+
+func ofInstance(name string, err error) error { return fmt.Errorf("instance %s: %w", name, err) }
 
 // newAPI makes the API of queues. Its errors say what is wrong with the
 // configuration.
@@ -82,29 +85,32 @@ func newAPI(c *config, queues []queue, log zerolog.Logger) (*queueapi.API, error
 	return api, nil
 }
 
-// listenAPI listens where the configuration says.
-func listenAPI(api *queueapi.API, address string) (net.Listener, error) {
-	listener, err := api.Listen(address)
+// listenAPI listens where the configuration says, or at the default.
+func listenAPI(api *queueapi.API, c *config) (net.Listener, error) {
+	listener, err := api.Listen(cmp.Or(c.API, defaultAPI))
 	if err != nil {
-		return nil, coded{err, exitUsage}
+		return nil, coded{fmt.Errorf("api, from %s: %w", c.origin["api"], err), exitUsage}
 	}
 	return listener, nil
 }
 
-// serveBeside serves a queue over HTTP beside the runtime that works on it, until
+// serveBeside serves queues over HTTP beside the runtimes that work on them, until
 // ctx ends. What it answers waits for that, and for what came of it. When the
-// queue cannot be served any more, giveUp is called.
-func serveBeside(ctx, stop context.Context, giveUp func(), i *instance, log zerolog.Logger) (wait func() error, err error) {
-	name, err := i.config.instanceName()
+// queues cannot be served any more, giveUp is called.
+func serveBeside(ctx, stop context.Context, giveUp func(), c *config, all instances, log zerolog.Logger) (wait func() error, err error) {
+	var queues []queue
+	for _, i := range all {
+		name, err := i.config.instanceName()
+		if err != nil {
+			return nil, err
+		}
+		queues = append(queues, queue{name, i.config, waking{i.store, i.runtime.Wake}})
+	}
+	api, err := newAPI(c, queues, log)
 	if err != nil {
 		return nil, err
 	}
-	queues := []queue{{name, i.config, waking{i.store, i.runtime.Wake}}}
-	api, err := newAPI(i.config, queues, log)
-	if err != nil {
-		return nil, err
-	}
-	listener, err := listenAPI(api, i.config.API)
+	listener, err := listenAPI(api, c)
 	if err != nil {
 		return nil, err
 	}

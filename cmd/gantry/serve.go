@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/rs/zerolog"
@@ -57,7 +56,7 @@ func (a *app) serve(ctx context.Context, c *config) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listenAPI(api, cmp.Or(c.API, defaultAPI))
+	listener, err := listenAPI(api, c)
 	if err != nil {
 		return err
 	}

@@ -372,7 +372,7 @@ func badServes(s *site) {
 		code int
 		want string
 	}{
-		{"another host without tokens", "--api=0.0.0.0:0", exitUsage, "without a token it listens on this machine only"},
+		{"another host without tokens", "--api=0.0.0.0:0", exitUsage, "api, from command line: queue API: without a token it listens on this machine only"},
 		{"a file of tokens that is not there", "--tokens=/nonexistent", exitUsage, "read the file of tokens: open /nonexistent"},
 		{"a file of tokens without any", "--tokens=" + writeFile(s.t, "none.yaml", "", 0o600), exitUsage, "has none: make one with `gantry tokens new`"},
 		{"a token for another instance", "--tokens=" + tokens, exitUsage, `token "a": there is no instance "alpha"`},
