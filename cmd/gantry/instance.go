@@ -12,6 +12,7 @@ import (
 // instance is one queue at work: its store, what runs its tasks, and the runtime
 // between them.
 type instance struct {
+	name    string // "" when there is one alone
 	config  *config
 	log     zerolog.Logger
 	store   store
@@ -19,21 +20,13 @@ type instance struct {
 	php     *phpRoute
 	runtime *runtime.Runtime
 	watch   *watch
-	silence func() // ends the heartbeat
+	silence func()        // ends the heartbeat
+	did     runtime.Stats // when it has ended
 }
 
-// startInstance starts all that a queue needs to be worked on, but the runtime.
-// The end of stop ends PHP.
-func (a *app) startInstance(ctx, stop context.Context, c *config, log zerolog.Logger) (*instance, error) {
-	i := &instance{config: c, log: log}
-	err := i.start(ctx, stop, a)
-	if err != nil {
-		return nil, errors.Join(err, i.close())
-	}
-	return i, nil
-}
-
-func (i *instance) start(ctx, stop context.Context, a *app) (err error) {
+// start starts all that the queue needs to be worked on, but the runtime. The
+// end of stop ends PHP.
+func (i *instance) start(ctx, stop context.Context, a *app, turns *runtime.Turns) (err error) {
 	c := i.config
 	manifest := &host.Manifest{}
 	if c.Plugins != "" {
@@ -62,7 +55,7 @@ func (i *instance) start(ctx, stop context.Context, a *app) (err error) {
 	classes, others := classesToRun(c, i.host, i.php, i.log)
 	i.runtime, err = runtime.New(runtime.Config{
 		Store: i.store, Classes: classes, Others: others, OtherClasses: i.php.classes,
-		Slots: c.Slots, LeaseTime: c.Lease, IdlePoll: c.IdlePoll,
+		Slots: c.Slots, Turns: turns, LeaseTime: c.Lease, IdlePoll: c.IdlePoll,
 		DrainTimeout: c.DrainTimeout, MaxCrashes: c.MaxCrashes, Log: i.log,
 	})
 	if err != nil {
@@ -83,9 +76,18 @@ func (i *instance) begin() (err error) {
 	return err
 }
 
+// work watches the runtime until the end of drain, and then lets it drain.
+func (i *instance) work(drain, stop context.Context) error {
+	i.watch.until(drain, i.runtime)
+	i.watch.stopping.Store(true)
+	err := i.runtime.Drain(stop)
+	i.did = i.runtime.Stats()
+	return err
+}
+
 func (i *instance) ready() error { return i.watch.ready(i.runtime) }
 
-func (i *instance) status() any { return i.watch.status(i.runtime) }
+func (i *instance) status() statusReport[any] { return i.watch.status(i.runtime) }
 
 // close ends what was started, but for a runtime that works.
 func (i *instance) close() error {

@@ -15,28 +15,29 @@ import (
 // passes runs the queue until a pass finds nothing due, even after the pickup
 // delay, before which nobody knows how old a task is. No pass begins after the
 // end of drain; the end of stop cuts one short, and so does the drain timeout.
-func (a *app) passes(drain, stop context.Context, c *config, rt *runtime.Runtime, w *watch) error {
-	var sum runtime.Stats
+func (i *instance) passes(drain, stop context.Context) (err error) {
+	defer func() { err = errors.Join(err, i.runtime.Close()) }()
+	w := i.watch
 	worked, waited, ripe := w.php.ready(), false, false
 	for {
 		if err := drain.Err(); err != nil {
-			return errors.Join(err, a.printCounts(sum))
+			return err
 		}
-		pass, err := rt.RunOnce(stop)
-		sum = add(sum, pass)
-		w.look(drain, time.Now(), sum)
+		pass, err := i.runtime.RunOnce(stop)
+		i.did = add(i.did, pass)
+		w.look(drain, time.Now(), i.did)
 		if err != nil {
-			return errors.Join(err, a.printCounts(sum))
+			return err
 		}
 		switch {
 		case pass.Leased > 0:
 			waited, ripe = false, false
 		case !ripe:
-			ripe = pause(drain, c.longestPickupDelay())
+			ripe = pause(drain, i.config.longestPickupDelay())
 		case !waited && (restarted(drain, w.host.List) || worked && w.php.restarted(drain)):
 			waited, ripe = true, false
 		default:
-			return errors.Join(a.printCounts(sum), w.notReady(), w.givenBack(drain, sum))
+			return errors.Join(w.notReady(), w.givenBack(drain, i.did))
 		}
 	}
 }
@@ -193,12 +194,29 @@ func countsOf(s runtime.Stats) counts {
 	return counts{s.Leased, s.Succeeded, s.Yielded, s.Retried, s.Failed, s.Crashed, s.Released, s.Lost}
 }
 
-func (a *app) printCounts(s runtime.Stats) error {
-	c := countsOf(s)
-	if a.print.json {
-		return a.print.document(c)
+// printCounts prints what each instance did, and its name where there are
+// several.
+func (a *app) printCounts(all instances) error {
+	for _, i := range all {
+		c := countsOf(i.did)
+		var err error
+		switch {
+		case a.print.json && i.name != "":
+			err = a.print.document(struct {
+				Instance string `json:"instance"`
+				counts
+			}{i.name, c})
+		case a.print.json:
+			err = a.print.document(c)
+		case i.name != "":
+			a.print.linef("%s: %s", i.name, c)
+		default:
+			a.print.linef("%s", c)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	a.print.linef("%s", c)
 	return nil
 }
 

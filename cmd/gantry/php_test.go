@@ -261,7 +261,7 @@ func TestB33PHPThatDoesNotRunShowsInReadiness(t *testing.T) {
 		} else if err := w.ready(rt); err == nil || !strings.Contains(err.Error(), "PHP is ill") {
 			t.Errorf("while PHP does not run, readiness is %v", err)
 		}
-		if report := w.status(rt).(statusReport[any]); report.Ready != up || up != (report.Problem == "") {
+		if report := w.status(rt); report.Ready != up || up != (report.Problem == "") {
 			t.Errorf("while PHP runs is %v, the status is %+v", up, report)
 		}
 	}

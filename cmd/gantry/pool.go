@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -63,11 +65,28 @@ func (a *app) poolStatus(ctx context.Context, socket string) error {
 		if err := a.print.document(report); err != nil {
 			return err
 		}
-	} else if err := a.printPHP(report.PHP, time.Now()); err != nil {
+	} else if err := a.printEachPHP(report, time.Now()); err != nil {
 		return err
 	}
 	if !report.Ready {
 		return errors.New(report.Problem)
+	}
+	return nil
+}
+
+// printEachPHP prints the PHP of a Gantry, or of each of its instances.
+func (a *app) printEachPHP(report statusReport[json.RawMessage], now time.Time) error {
+	if len(report.Instances) == 0 {
+		return a.printPHP(report.PHP, now)
+	}
+	for n, name := range slices.Sorted(maps.Keys(report.Instances)) {
+		if n > 0 {
+			a.print.linef("")
+		}
+		a.print.linef("Instance %s:", plain(name))
+		if err := a.printPHP(report.Instances[name].PHP, now); err != nil {
+			return err
+		}
 	}
 	return nil
 }

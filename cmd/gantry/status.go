@@ -10,8 +10,10 @@ import (
 	"github.com/phorge-gantry/gantry/tasks/runtime"
 )
 
-// statusReport is how a running Gantry is, as its socket answers /status. State
-// is a type parameter because one side writes what bridge/pool or bridge/conduit
+// statusReport is how a running Gantry is, as its socket answers /status. Where
+// there are several instances, it has a report for each of them and the sums of
+// their counts; plugins and PHP are those of an instance. State is a type
+// parameter because one side writes what bridge/pool or bridge/conduit
 // answers, and the other reads it as one of the two.
 type statusReport[State any] struct {
 	Version string           `json:"version"`
@@ -24,6 +26,8 @@ type statusReport[State any] struct {
 	Running int              `json:"running"`           // of these, the ones that run
 	Plugins []host.Status    `json:"plugins"`
 	PHP     phpStatus[State] `json:"php"`
+
+	Instances map[string]statusReport[State] `json:"instances,omitempty"`
 }
 
 // phpStatus is how the route of PHP is.
@@ -42,7 +46,7 @@ func (w *watch) ready(rt *runtime.Runtime) error {
 	return errors.Join(rt.Ready(), w.notReady())
 }
 
-func (w *watch) status(rt *runtime.Runtime) any {
+func (w *watch) status(rt *runtime.Runtime) statusReport[any] {
 	stats := rt.Stats()
 	report := statusReport[any]{
 		Version: readVersion().Version, PID: os.Getpid(), Since: w.began, Ready: true,
