@@ -15,6 +15,14 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
+// silent drops what go-redis writes to the standard error of the process: whatever
+// concerns a caller comes as an error as well.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+func init() { goredis.SetLogger(silent{}) }
+
 // connect connects to the server, finds out whether it is a cluster, and refuses
 // one that could lose tasks.
 func (s *Store) connect(ctx context.Context) error {

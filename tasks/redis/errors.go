@@ -28,11 +28,15 @@ var passing = map[string]string{
 	"ASK":         "the cluster moves the queue to another node",
 }
 
+// rights are what a user of the server needs, as ACL SETUSER takes them. Without
+// CONFIG GET nothing is said of appendfsync.
+const rights = "~{gantry:* +@read +@write +@scripting +@connection +time +scan +info +command +config|get +cluster|slots +cluster|shards +cluster|nodes"
+
 // remedies are for answers that do not pass.
 var remedies = map[string]string{
 	"NOAUTH":    "it asks for a password; put it in the URL",
 	"WRONGPASS": "it does not know this user and password",
-	"NOPERM":    "its user may not do that; give it ~{gantry:* and +@all -@admin -@dangerous +info +config|get +keys",
+	"NOPERM":    "its user may not do that; give it " + rights,
 	"WRONGTYPE": "a key of the queue holds something else; find out who wrote it",
 }
 
