@@ -23,6 +23,8 @@ var rooms = map[string][]string{
 	"tasks/runtime":   {"tasks"},
 	"tasks/storetest": {"tasks"},
 	"tasks/queueapi":  {"tasks", "tasks/token"},
+	"tasks/metrics":   {"tasks"},
+	"tasks/tracing":   {"tasks"},
 	"tasks/spawn":     {},
 	"tasks/token":     {},
 
@@ -51,7 +53,7 @@ var rooms = map[string][]string{
 	},
 
 	"cmd/gantry": {
-		"tasks", "tasks/phorge", "tasks/embedded", "tasks/redis", "tasks/runtime", "tasks/queueapi", "plugins", "plugins/host",
+		"tasks", "tasks/phorge", "tasks/embedded", "tasks/redis", "tasks/runtime", "tasks/queueapi", "tasks/metrics", "tasks/tracing", "plugins", "plugins/host",
 		"plugins/scaffold", "bridge/pool", "bridge/conduit", "php",
 		"contract", "contract/mask", "contract/scratch", "contract/stage",
 	},
