@@ -15,7 +15,7 @@ func TestAcceptance(t *testing.T) {
 	for _, backend := range []struct {
 		name string
 		open func(testing.TB) subject
-	}{{"Memory", openMemory}, {"MariaDB", openMariaDB}, {"SQLite", openSQLite}} {
+	}{{"Memory", openMemory}, {"MariaDB", openMariaDB}, {"SQLite", openSQLite}, {"Redis", openRedis}} {
 		t.Run(backend.name, func(t *testing.T) {
 			for _, row := range acceptance {
 				t.Run(row.name, func(t *testing.T) {

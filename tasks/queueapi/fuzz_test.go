@@ -77,7 +77,7 @@ func TestMalformedBodiesAreNoServerErrors(t *testing.T) {
 		name   string
 		open   func(testing.TB) subject
 		bodies int
-	}{{"Memory", openMemory, 10_000}, {"MariaDB", openMariaDB, 1000}, {"SQLite", openSQLite, 1000}} {
+	}{{"Memory", openMemory, 10_000}, {"MariaDB", openMariaDB, 1000}, {"SQLite", openSQLite, 1000}, {"Redis", openRedis, 1000}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.open(t)
 			defer s.close()

@@ -67,7 +67,7 @@ func TestClientsThatWorkSideBySideSettleEachTaskOnce(t *testing.T) {
 	for _, backend := range []struct {
 		name string
 		open func(testing.TB) subject
-	}{{"Memory", openMemory}, {"MariaDB", openMariaDB}, {"SQLite", openSQLite}} {
+	}{{"Memory", openMemory}, {"MariaDB", openMariaDB}, {"SQLite", openSQLite}, {"Redis", openRedis}} {
 		t.Run(backend.name, func(t *testing.T) {
 			s := serve(t, backend.open(t), func(c *queueapi.Config) { c.PollEvery = 0 })
 			const producers, each, workers = 8, 25, 16

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,29 +36,68 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 	return startRedis(t, 0, args)
 }
 
-func startRedis(t testing.TB, port int, args []string) *Redis {
+// sharedRedis is the server of this test binary, started on first use.
+var sharedRedis struct {
+	sync.Mutex
+	server *Redis
+}
+
+// SharedRedis answers the server of this test binary, which syncs its file once a
+// second, for tests that have an instance of their own.
+func SharedRedis(t testing.TB) *Redis {
+	t.Helper()
+	needRedis(t)
+	sharedRedis.Lock()
+	defer sharedRedis.Unlock()
+	if sharedRedis.server == nil {
+		server, err := newRedis(0, []string{"--appendfsync", "everysec"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		AtEnd(server.end)
+		sharedRedis.server = server
+	}
+	return sharedRedis.server
+}
+
+func needRedis(t testing.TB) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("NOT PROVEN against a real Redis, because there is no redis-server. Install Debian's package redis-server (version 7.0 or later).")
 	}
-	dir, err := os.MkdirTemp("", "gantry-")
+}
+
+func startRedis(t testing.TB, port int, args []string) *Redis {
+	t.Helper()
+	needRedis(t)
+	r, err := newRedis(port, args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Redis{dir: dir, args: args, port: port}
-	if r.reaper, err = scratch.StartReaper(r.Socket(), "redis-server", dir); err != nil {
-		t.Fatal(errors.Join(err, os.RemoveAll(dir)))
-	}
 	t.Cleanup(func() {
-		if err := errors.Join(r.Kill(), r.reaper.Reap()); err != nil {
+		if err := r.end(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
 	return r
 }
+
+func newRedis(port int, args []string) (*Redis, error) {
+	dir, err := os.MkdirTemp("", "gantry-")
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{dir: dir, args: args, port: port}
+	if r.reaper, err = scratch.StartReaper(r.Socket(), "redis-server", dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := r.Start(); err != nil {
+		return nil, errors.Join(err, r.end())
+	}
+	return r, nil
+}
+
+func (r *Redis) end() error { return errors.Join(r.Kill(), r.reaper.Reap()) }
 
 // Socket answers the path of the unix socket.
 func (r *Redis) Socket() string { return filepath.Join(r.dir, "sock") }
