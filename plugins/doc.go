@@ -30,7 +30,8 @@
 // A panic is a failed attempt. What a handler prints, to standard output or
 // standard error, is logged by Gantry. Its context ends when the task is
 // cancelled, when its lease is lost and when Gantry dies; it should return
-// soon after, because its process is killed otherwise.
+// soon after, because its process is killed otherwise. Traceparent finds in it
+// the trace that the task is a part of.
 //
 // # The world outside
 //

@@ -95,7 +95,7 @@ func (h Handler) ExecuteAt(ctx context.Context, site *Site, task tasks.Task, req
 
 func (h Handler) execute(ctx context.Context, a *attempt, task tasks.Task, require func(lease time.Duration)) tasks.Outcome {
 	a.given = ctx
-	ctx, a.cancel = context.WithCancelCause(ctx)
+	ctx, a.cancel = context.WithCancelCause(context.WithValue(ctx, traceparentKey{}, task.Traceparent))
 	defer a.cancel(nil)
 	defer a.end()
 	t := newTask(task, a)

@@ -192,3 +192,17 @@ func TestHandlersThatCannotBeServed(t *testing.T) {
 		}
 	}
 }
+
+func TestAHandlerFindsTheTraceOfItsTask(t *testing.T) {
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	var seen []string
+	h := Handler{Class: "A", Handle: func(ctx context.Context, _ *Task) error {
+		seen = append(seen, Traceparent(ctx))
+		return nil
+	}}
+	h.Execute(t.Context(), tasks.Task{Class: "A", Traceparent: trace}, nil)
+	h.Execute(t.Context(), tasks.Task{Class: "A"}, nil)
+	if len(seen) != 2 || seen[0] != trace || seen[1] != "" || Traceparent(t.Context()) != "" {
+		t.Errorf("the handler saw %q", seen)
+	}
+}

@@ -46,7 +46,7 @@ func newCall(e *Executor, jobs []*job) *call {
 
 // settle executes the jobs and answers each.
 func (c *call) settle() {
-	ctx, cancel := context.WithCancel(c.life)
+	ctx, cancel := context.WithCancel(context.WithValue(c.life, traceparent{}, c.traceparent()))
 	defer cancel() // of a run that hangs although everything is known
 	ran := make(chan error, 1)
 	var found receipts
@@ -69,6 +69,15 @@ func (c *call) settle() {
 			next.Reset(c.lookup(ctx))
 		}
 	}
+}
+
+// traceparent answers the trace context of the task, "" when there are several:
+// a request is a part of one trace.
+func (c *call) traceparent() string {
+	if len(c.open) == 1 {
+		return c.open[0].task.Traceparent
+	}
+	return ""
 }
 
 // refs names the open tasks.

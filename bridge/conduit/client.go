@@ -88,6 +88,9 @@ func newRetrying(client *http.Client, policy retryablehttp.CheckRetry) *retryabl
 // connection, so that something of it may have been sent.
 type connected struct{}
 
+// traceparent is the key of the trace context that a request is a part of.
+type traceparent struct{}
+
 func onlyUnsent(ctx context.Context, answer *http.Response, err error) (bool, error) {
 	again, _ := retryablehttp.DefaultRetryPolicy(ctx, answer, err)
 	return again && err != nil && !ctx.Value(connected{}).(*atomic.Bool).Load(), nil
@@ -167,6 +170,9 @@ func (c *client) request(ctx context.Context, method string, body any) (*retryab
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("User-Agent", "Gantry")
 	request.Header.Set("Cookie", anonymous)
+	if text, _ := ctx.Value(traceparent{}).(string); text != "" {
+		request.Header.Set("Traceparent", text)
+	}
 	c.admit(request.Header)
 	return request, nil
 }

@@ -19,6 +19,7 @@ func FromTask(run uint64, t tasks.Task) *Task {
 		FailureCount:  int64(t.FailureCount),
 		ObjectPhid:    bytesOf(t.ObjectPHID),
 		ContainerPhid: bytesOf(t.ContainerPHID),
+		Traceparent:   t.Traceparent,
 	}
 }
 
@@ -32,6 +33,7 @@ func (t *Task) Vocabulary() tasks.Task {
 		FailureCount:  int(t.GetFailureCount()),
 		ObjectPHID:    stringOf(t.ObjectPhid),
 		ContainerPHID: stringOf(t.ContainerPhid),
+		Traceparent:   t.GetTraceparent(),
 	}
 }
 
@@ -54,6 +56,7 @@ func FromOutcome(run uint64, o tasks.Outcome) *Outcome {
 			ObjectPhid:    n.ObjectPHID,
 			ContainerPhid: n.ContainerPHID,
 			DelayUntil:    n.DelayUntil,
+			Traceparent:   n.Traceparent,
 		})
 	}
 	return out
@@ -80,6 +83,7 @@ func (o *Outcome) Vocabulary() (tasks.Outcome, error) {
 			ObjectPHID:    n.ObjectPhid,
 			ContainerPHID: n.ContainerPhid,
 			DelayUntil:    n.GetDelayUntil(),
+			Traceparent:   n.GetTraceparent(),
 		})
 	}
 	return out, nil

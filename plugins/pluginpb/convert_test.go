@@ -10,13 +10,15 @@ import (
 	"github.com/phorge-gantry/gantry/tasks"
 )
 
+const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 func TestTasksTravelUnchanged(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		task tasks.Task
 	}{
 		{"with everything", tasks.Task{ID: 1 << 31, Class: "A", Data: []byte("{\"n\":1.0}\n"), Priority: 4000, FailureCount: 3,
-			ObjectPHID: new("PHID-TASK-1"), ContainerPHID: new("")}},
+			ObjectPHID: new("PHID-TASK-1"), ContainerPHID: new(""), Traceparent: trace}},
 		{"without data", tasks.Task{ID: 1, Class: "A"}},
 		{"with empty data, which is not the same", tasks.Task{ID: 1, Class: "A", Data: []byte{}}},
 		{"with bytes that are not UTF-8", tasks.Task{ID: 1, Class: "A", Data: []byte("\x83\x65"), ObjectPHID: new("\xff")}},
@@ -32,7 +34,7 @@ func TestTasksTravelUnchanged(t *testing.T) {
 func TestOutcomesTravelUnchanged(t *testing.T) {
 	for _, outcome := range []tasks.Outcome{
 		{Kind: tasks.Succeeded, Duration: 1234 * time.Microsecond, FollowUps: []tasks.NewTask{
-			{Class: "A", Data: []byte(`9007199254740993`)},
+			{Class: "A", Data: []byte(`9007199254740993`), Traceparent: trace},
 			{Class: "B", Data: []byte(`{}`), Priority: new(1000), ObjectPHID: new("PHID-X"), ContainerPHID: new(""), DelayUntil: 1 << 31},
 		}},
 		{Kind: tasks.Yielded, Wait: time.Minute, Reason: "busy"},

@@ -417,7 +417,9 @@ type Task struct {
 	MaxRetries  *int64 `protobuf:"varint,9,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
 	RetryWaitMs *int64 `protobuf:"varint,10,opt,name=retry_wait_ms,json=retryWaitMs,proto3,oneof" json:"retry_wait_ms,omitempty"`
 	// Nothing of this run may stay: see Effects.
-	Shadow        bool `protobuf:"varint,11,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	Shadow bool `protobuf:"varint,11,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// The W3C trace context that the run is a part of; empty when there is none.
+	Traceparent   string `protobuf:"bytes,12,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +529,13 @@ func (x *Task) GetShadow() bool {
 		return x.Shadow
 	}
 	return false
+}
+
+func (x *Task) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
 }
 
 // Report travels from the handlers to Gantry.
@@ -978,6 +987,7 @@ type NewTask struct {
 	ObjectPhid    *string                `protobuf:"bytes,4,opt,name=object_phid,json=objectPhid,proto3,oneof" json:"object_phid,omitempty"`
 	ContainerPhid *string                `protobuf:"bytes,5,opt,name=container_phid,json=containerPhid,proto3,oneof" json:"container_phid,omitempty"`
 	DelayUntil    int64                  `protobuf:"varint,6,opt,name=delay_until,json=delayUntil,proto3" json:"delay_until,omitempty"`
+	Traceparent   string                 `protobuf:"bytes,7,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // empty: that of the task
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1054,6 +1064,13 @@ func (x *NewTask) GetDelayUntil() int64 {
 	return 0
 }
 
+func (x *NewTask) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 var File_plugins_pluginpb_handlers_proto protoreflect.FileDescriptor
 
 const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
@@ -1084,7 +1101,7 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"\bDispatch\x12.\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x18.gantry.handlers.v1.TaskR\x05tasks\x12\x18\n" +
 	"\acancels\x18\x02 \x03(\x04R\acancels\x12\x16\n" +
-	"\x06leased\x18\x03 \x03(\x04R\x06leased\"\xa8\x03\n" +
+	"\x06leased\x18\x03 \x03(\x04R\x06leased\"\xca\x03\n" +
 	"\x04Task\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x03R\x02id\x12\x1d\n" +
@@ -1100,7 +1117,8 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"maxRetries\x88\x01\x01\x12'\n" +
 	"\rretry_wait_ms\x18\n" +
 	" \x01(\x03H\x04R\vretryWaitMs\x88\x01\x01\x12\x16\n" +
-	"\x06shadow\x18\v \x01(\bR\x06shadowB\a\n" +
+	"\x06shadow\x18\v \x01(\bR\x06shadow\x12 \n" +
+	"\vtraceparent\x18\f \x01(\tR\vtraceparentB\a\n" +
 	"\x05_dataB\x0e\n" +
 	"\f_object_phidB\x11\n" +
 	"\x0f_container_phidB\x0e\n" +
@@ -1137,7 +1155,7 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"\bdatabase\x18\x01 \x01(\tR\bdatabase\x12\x14\n" +
 	"\x05query\x18\x02 \x01(\fR\x05query\x12\x12\n" +
 	"\x04args\x18\x03 \x03(\fR\x04args\x12\x12\n" +
-	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\x80\x02\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\xa2\x02\n" +
 	"\aNewTask\x12\x1d\n" +
 	"\n" +
 	"task_class\x18\x01 \x01(\tR\ttaskClass\x12\x12\n" +
@@ -1147,7 +1165,8 @@ const file_plugins_pluginpb_handlers_proto_rawDesc = "" +
 	"objectPhid\x88\x01\x01\x12*\n" +
 	"\x0econtainer_phid\x18\x05 \x01(\tH\x02R\rcontainerPhid\x88\x01\x01\x12\x1f\n" +
 	"\vdelay_until\x18\x06 \x01(\x03R\n" +
-	"delayUntilB\v\n" +
+	"delayUntil\x12 \n" +
+	"\vtraceparent\x18\a \x01(\tR\vtraceparentB\v\n" +
 	"\t_priorityB\x0e\n" +
 	"\f_object_phidB\x11\n" +
 	"\x0f_container_phid*v\n" +
