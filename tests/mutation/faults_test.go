@@ -59,6 +59,20 @@ var faults = []fault{
 		`called: true}`, `called: false}`, "status-200"},
 	{"the time of the change is not stored", "herald", requestGo,
 		`, dateModified = UNIX_TIMESTAMP()`, ``, "silent"},
+	{"the time of the change is that of the request", "herald", requestGo,
+		`, dateModified = UNIX_TIMESTAMP()`, `, dateModified = dateCreated`, "silent"},
+	{"the time of a call that succeeds is that of its beginning", "herald", handlerGo,
+		`status, err := fetch.Do(`, "began := time.Now().Unix()\n" +
+			"\tdefer func() { r.db.Exec(ctx, `UPDATE herald_webhookrequest SET lastRequestEpoch = ? WHERE id = ? AND status = 'sent'`, began, r.id) }()\n" +
+			"\tstatus, err := fetch.Do(", "slow"},
+	{"the time of a change after a success is that of the beginning", "herald", handlerGo,
+		`status, err := fetch.Do(`, "began := time.Now().Unix()\n" +
+			"\tdefer func() { r.db.Exec(ctx, `UPDATE herald_webhookrequest SET dateModified = ? WHERE id = ? AND status = 'sent'`, began, r.id) }()\n" +
+			"\tstatus, err := fetch.Do(", "slow"},
+	{"the time of a call that fails is that of its beginning", "herald", handlerGo,
+		`status, err := fetch.Do(`, "began := time.Now().Unix()\n" +
+			"\tdefer func() { r.db.Exec(ctx, `UPDATE herald_webhookrequest SET lastRequestEpoch = ? WHERE id = ? AND status <> 'sent'`, began, r.id) }()\n" +
+			"\tstatus, err := fetch.Do(", "timeout"},
 	{"the code of the error is stored as text", "herald", handlerGo,
 		`errorCode: int64(status.Code)`, `errorCode: fmt.Sprint(status.Code)`, "status-404"},
 	{"the code of the error is not stored", "herald", requestGo,
