@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,7 +146,7 @@ func shouldStand(s *Store, r tasks.Record, at func(index string) *entries) {
 	}
 	expires := func() float64 {
 		if r.Expires == nil {
-			return inf
+			return math.Inf(1)
 		}
 		return float64(*r.Expires)
 	}

@@ -164,6 +164,9 @@ func (s *Store) check(ctx context.Context, c goredis.Cmdable) error {
 	if info["role"] == "slave" && info["redis_mode"] != "cluster" {
 		return fmt.Errorf("%w: %s: it is a replica of %s:%s; name the master, or its Sentinels", tasks.ErrUnavailable, s.place, info["master_host"], info["master_port"])
 	}
+	if info["loading"] != "0" { // then it says nothing of its file yet
+		return fmt.Errorf("%w: %s: %s", tasks.ErrUnavailable, s.place, passing["LOADING"])
+	}
 	if info["aof_enabled"] == "1" {
 		s.warnOfSync(ctx, c)
 		return nil
