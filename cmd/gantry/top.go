@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -254,22 +256,36 @@ func lookAtRunning(ctx context.Context, socket string) (*topRunning, error) {
 		PID: s.PID, Since: s.Since, Ready: s.Ready, Problem: s.Problem,
 		Held: s.Held, Running: s.Running, Counts: s.Counts, Processes: []topProcess{},
 	}
+	if len(s.Instances) == 0 {
+		return r, r.add("", s)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Instances)) {
+		if err := r.add(name+"/", s.Instances[name]); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// add puts the processes of a report into the view, under their names with a
+// prefix.
+func (r *topRunning) add(prefix string, s statusReport[json.RawMessage]) error {
 	for p := range processes(s.Plugins) {
-		r.Processes = append(r.Processes, topProcess{p.Name, p.PID, string(p.State), p.Running})
+		r.Processes = append(r.Processes, topProcess{prefix + p.Name, p.PID, string(p.State), p.Running})
 	}
 	if s.PHP.Route != "pool" || s.PHP.State == nil {
-		return r, nil
+		return nil
 	}
 	var php pool.State
 	if err := json.Unmarshal(*s.PHP.State, &php); err != nil {
-		return r, fmt.Errorf("read the state of the pool: %w", err)
+		return fmt.Errorf("read the state of the pool: %w", err)
 	}
 	for _, p := range php.Processes {
 		running := 0
 		if p.Task != 0 {
 			running = 1
 		}
-		r.Processes = append(r.Processes, topProcess{"PHP", p.PID, string(p.Phase), running})
+		r.Processes = append(r.Processes, topProcess{prefix + "PHP", p.PID, string(p.Phase), running})
 	}
-	return r, nil
+	return nil
 }
