@@ -111,7 +111,6 @@ var declared = []struct {
 	{regexp.MustCompile(`^Outcome\.Reason$`), nil, nil},
 	{regexp.MustCompile(`^Outcome\.Category$`), regexp.MustCompile(`^exception$`), regexp.MustCompile(`^(error|temporary|)$`)},
 	{regexp.MustCompile(`^cache\.cache_general\.`), nil, nil},
-	{regexp.MustCompile(`^worker\.worker_a\w+task\.leaseOwner\.`), regexp.MustCompile(`^\(retry\):\w+:0$`), regexp.MustCompile(`^\(retry\):\w+:0$`)},
 	{regexp.MustCompile(`^worker\.worker_archivetask\.duration\.`), regexp.MustCompile(`^1234$`), regexp.MustCompile(`^[0-9]+$`)},
 	{regexp.MustCompile(`^Requests\.Headers\.User-Agent$`), regexp.MustCompile(`^Arcanist/1\.0 cURL/7`), regexp.MustCompile(`^Arcanist/1\.0 cURL/\d`)},
 	{regexp.MustCompile(`^Requests\.Headers\.X-Signature$`), nil, regexp.MustCompile(``)},

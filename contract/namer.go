@@ -11,8 +11,10 @@ import (
 
 // What the declarations of volatile.go call the things they find.
 
-var parkedOwner = regexp.MustCompile(`^(\((?:retry|back)\)):[0-9a-z]+:([0-9a-z]+)$`)
+var parkedOwner = regexp.MustCompile(`^(\((?:retry|back)\)):([0-9a-z]+):([0-9a-z]+)$`)
 
+// owner names the lease of the case's task, and its fence where the row waits. Any
+// other fence stays as it is: what has it was not put back from this lease.
 func (n *namer) owner(_ cell, value string) string {
 	if value != "" && value == n.Owner {
 		if crashes := tasks.Crashes(value); crashes > 0 {
@@ -20,7 +22,12 @@ func (n *namer) owner(_ cell, value string) string {
 		}
 		return "{{lease}}"
 	}
-	return parkedOwner.ReplaceAllString(value, "$1:{{fence}}:$2")
+	parked := parkedOwner.FindStringSubmatch(value)
+	lease, leased := tasks.ParseOwner(n.Owner)
+	if parked == nil || !leased || parked[2] != strconv.FormatInt(lease.Fence, 36) {
+		return value
+	}
+	return parked[1] + ":{{fence}}:" + parked[3]
 }
 
 // expiry knows of two moments from which the case's task is given time: its

@@ -23,8 +23,8 @@ import (
 //	{{task}}, {{task#1}}    ids of the case's task and of new ones, in their order
 //	{{data}}, {{data#1}}    the same of their data
 //	{{PHID-TASK#1}}         new PHIDs, by type and first appearance
-//	{{lease}}               the owner of the case's lease; {{fence}} in one of a row
-//	                        that waits
+//	{{lease}}               the owner of the case's lease; its {{fence}} in one of a
+//	                        row that waits
 //	{{volatile}}            what the case declares so
 //	{{set back}}            a counter that was, or is gone
 //	{{2 braces}}            two opening braces that stood there before

@@ -115,6 +115,7 @@ func (s symbolic) run(t *rapid.T, c chance) Observation {
 		}
 		return strings.Join(append(parts, ""), "|")
 	}
+	lease, _ := tasks.ParseOwner(c.owner)
 	id, settled := at(c.frame.TaskID), rapid.Int64Range(c.frame.Settling, c.frame.End).Draw(t, "settled")
 	o := Observation{
 		Outcome: Outcome{Kind: tasks.Retry, Wait: s.wait, Reason: c.owner, FollowUps: []FollowUp{{TaskClass: "B", Data: text(0)}}},
@@ -127,7 +128,7 @@ func (s symbolic) run(t *rapid.T, c chance) Observation {
 			}},
 			{Table: "gantry.attempts", Kind: Added, Key: c.micros},
 			{Table: "worker.worker_activetask", Kind: Changed, Key: id, Columns: map[string]Values{
-				"leaseOwner":   {&c.owner, new(tasks.RetryOwner(int64(len(c.owner)), 0))},
+				"leaseOwner":   {&c.owner, new(tasks.RetryOwner(lease.Fence, 0))},
 				"leaseExpires": {new(at(rapid.Int64Range(c.frame.Start, c.frame.Settling).Draw(t, "leased") + 60)), new(at(settled + s.wait))},
 			}},
 			{Table: "worker.worker_archivetask", Kind: Changed, Key: id, Columns: map[string]Values{"dataID": {new(at(c.frame.DataID)), nil}}},
@@ -281,5 +282,26 @@ func TestWhatIsRandomInARequestIsNamed(t *testing.T) {
 	want := []string{"/a?b=1&t={{volatile}}", "{\n  \"epoch\": {{end}}, \"nonce\": {{volatile}}\n}\n", "{{volatile}}", "n-{{volatile}}; v=1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheFenceOfAWaitingRowIsThatOfTheLease(t *testing.T) {
+	frame := Frame{Owner: tasks.Owner{Fence: 47, Crashes: 1, Nonce: "n", Host: "h"}.String(), TaskID: 7}
+	waiting := func(owner string) Observation {
+		return Normalise(Observation{Changes: []Change{{Table: "worker.worker_activetask", Kind: Changed, Key: "7", Columns: map[string]Values{
+			"leaseOwner": {&frame.Owner, &owner},
+		}}}}, frame)
+	}
+	want := waiting(tasks.RetryOwner(47, 1))
+	if got := *want.Changes[0].Columns["leaseOwner"].After; got != "(retry):{{fence}}:1" {
+		t.Errorf("the owner is %s", got)
+	}
+	for name, owner := range map[string]string{
+		"the fence of an older lease": tasks.RetryOwner(46, 1), "no fence": tasks.RetryOwner(0, 1),
+		"a crash less": tasks.RetryOwner(47, 0), "a crash more": tasks.RetryOwner(47, 2), "given back": tasks.BackOwner(47, 1),
+	} {
+		if len(Compare(Case{}, want, waiting(owner))) == 0 {
+			t.Errorf("nobody reports %s", name)
+		}
 	}
 }
