@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -31,6 +32,24 @@ const (
 // Options of a private server.
 type Options struct {
 	Args []string // further mariadbd arguments; they win over those of Start
+
+	// Memory keeps the data in memory where there is room for it, which outlives
+	// the server, but not the machine. Tests need not wait for a disk.
+	Memory bool
+}
+
+// room is what there must be of memory for the data of a server, in bytes.
+const room = 2 << 30
+
+// place answers the directory in which the one of a server is made, "" for that
+// of all temporary files.
+func (o Options) place() string {
+	const memory = "/dev/shm"
+	var stat unix.Statfs_t
+	if !o.Memory || unix.Statfs(memory, &stat) != nil || stat.Bavail*uint64(stat.Bsize) < room {
+		return ""
+	}
+	return memory
 }
 
 // MariaDB is a private server: its data, its socket and its log are in one
@@ -55,7 +74,7 @@ func Start(o Options) (*MariaDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "gantry-")
+	dir, err := os.MkdirTemp(o.place(), "gantry-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for a private MariaDB: %w", err)
 	}

@@ -24,7 +24,7 @@ const epoch = 2_000_000_000
 
 func TestConformance(t *testing.T) {
 	defer phorge.ReadWhole()()
-	statement, err := scratch.Start(scratch.Options{Args: []string{"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"}})
+	statement, err := scratch.Start(scratch.Options{Args: []string{"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"}, Memory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func TestB24SessionsAreTheSameWhateverTheServerAndTheDSNSay(t *testing.T) {
 // start answers a server of its own for a test, with the namespace test.
 func start(t testing.TB, args ...string) *scratch.MariaDB {
 	t.Helper()
-	server, err := scratch.Start(scratch.Options{Args: args})
+	server, err := scratch.Start(scratch.Options{Args: args, Memory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
