@@ -76,6 +76,7 @@ func newAPI(c *config, queues []queue, log zerolog.Logger) (*queueapi.API, error
 		return nil, err
 	}
 	api, err := queueapi.New(queueapi.Config{
+		Observer: c.observed.metrics, Tracer: c.observed.tracer, Metrics: c.observed.metrics.Page,
 		Instances: instances, Tokens: tokens, QueryToken: c.APIQueryToken,
 		LeaseTime: c.APILease, RetryWait: c.APIRetryWait, KeepKeys: c.APIKeepKeys, MaxBody: int64(c.APIMaxBody), Log: log,
 	})

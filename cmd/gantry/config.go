@@ -75,7 +75,8 @@ type config struct {
 	warnings  []string
 	instances []*config // each with all settings; none when there is one queue
 
-	gorge gorgeSettings
+	gorge    gorgeSettings
+	observed *observed // nil: nobody is told what is done with the queue
 }
 
 // classConfig is what the file says about one class; nil where it is silent.

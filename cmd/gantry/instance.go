@@ -52,15 +52,18 @@ func (i *instance) start(ctx, stop context.Context, a *app, turns *runtime.Turns
 	if len(i.host.Classes()) == 0 && !i.php.runs() {
 		return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s", i.php.why)
 	}
+	name := c.observedName()
 	classes, others := classesToRun(c, i.host, i.php, i.log)
 	i.runtime, err = runtime.New(runtime.Config{
-		Store: i.store, Classes: classes, Others: others, OtherClasses: i.php.classes,
+		Observer: c.observed.watchRuntime(name, classes, others),
+		Store:    i.store, Classes: classes, Others: others, OtherClasses: i.php.classes,
 		Slots: c.Slots, Turns: turns, LeaseTime: c.Lease, IdlePoll: c.IdlePoll,
 		DrainTimeout: c.DrainTimeout, MaxCrashes: c.MaxCrashes, Log: i.log,
 	})
 	if err != nil {
 		return coded{err, exitUsage}
 	}
+	c.observed.watchInstance(name, i)
 	i.watch = newWatch(a, i.log, i.store, i.host, i.php)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func listening(t *testing.T, report statusReport[any]) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
-	stop, err := serveStatus(path, nil, func() any { return report })
+	stop, err := serveStatus(path, nil, func() any { return report }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,13 +71,16 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	log := newLogger(a.err, a.environ, c)
 	c.gorge.tell(log, append([]string{"dsn", "slots", "idle_poll"}, apiSettings...)...)
 
+	seen := c.observe(log)
 	all, err := a.startInstances(drain, stop, c, log)
 	if err != nil {
+		seen.close(second, log)
 		return err
 	}
 	defer all.close()
+	defer seen.close(second, log)
 	if c.Socket != "" && !untilEmpty {
-		hangUp, err := serveStatus(c.Socket, all.ready, all.status)
+		hangUp, err := serveStatus(c.Socket, all.ready, all.status, seen.metrics)
 		if err != nil {
 			return coded{err, exitUsage}
 		}

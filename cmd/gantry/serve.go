@@ -47,11 +47,17 @@ func (a *app) serve(ctx context.Context, c *config) error {
 	log := newLogger(a.err, a.environ, c)
 	c.gorge.tell(log, append([]string{"dsn"}, apiSettings...)...)
 
+	seen := c.observe(log)
+	defer func() { seen.close(second, log) }()
 	queues, err := a.openQueues(log.WithContext(first), c)
 	if err != nil {
 		return err
 	}
 	defer closeQueues(queues)
+	defer seen.metrics.Close() // before the stores
+	for _, q := range queues {
+		seen.metrics.Instance(q.name).Queue(q.store)
+	}
 	api, err := newAPI(c, queues, log)
 	if err != nil {
 		return err

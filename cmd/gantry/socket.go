@@ -16,9 +16,9 @@ import (
 )
 
 // serveStatus answers on the socket how a running Gantry is, until stop is
-// called: /readyz with 200 or 503 and why, /status with a document. Only the
-// user who runs it may connect, and root.
-func serveStatus(path string, ready func() error, status func() any) (stop func(), err error) {
+// called: /readyz with 200 or 503 and why, /status with a document, /metrics what
+// Prometheus reads. Only the user who runs it may connect, and root.
+func serveStatus(path string, ready func() error, status func() any, metrics http.Handler) (stop func(), err error) {
 	listener, err := listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
@@ -35,6 +35,9 @@ func serveStatus(path string, ready func() error, status func() any) (stop func(
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(status()) // whoever asked has gone
 	})
+	if metrics != nil {
+		mux.Handle("GET /metrics", metrics)
+	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan struct{})
 	go func() {

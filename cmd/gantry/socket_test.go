@@ -11,7 +11,7 @@ import (
 
 func TestTheSocketAnswersHowAGantryIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	stop, err := serveStatus(path, func() error { return nil }, func() any { return map[string]int{"pid": 7} })
+	stop, err := serveStatus(path, func() error { return nil }, func() any { return map[string]int{"pid": 7} }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestTheSocketAnswersHowAGantryIs(t *testing.T) {
 	if err := askStatus(t.Context(), path, &got); err != nil || got.PID != 7 {
 		t.Errorf("it answers %+v, %v", got, err)
 	}
-	if _, err := serveStatus(path, nil, nil); err == nil || !strings.Contains(err.Error(), "another Gantry answers on it") {
+	if _, err := serveStatus(path, nil, nil, nil); err == nil || !strings.Contains(err.Error(), "another Gantry answers on it") {
 		t.Errorf("a second Gantry on the same socket: %v", err)
 	}
 	stop()
@@ -37,7 +37,7 @@ func TestTheSocketAnswersHowAGantryIs(t *testing.T) {
 func TestReadinessIsAnAnswerOfItsOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	var problem error
-	stop, err := serveStatus(path, func() error { return problem }, nil)
+	stop, err := serveStatus(path, func() error { return problem }, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestASocketThatNobodyListensOnIsReplaced(t *testing.T) {
 	if err := askStatus(t.Context(), path, &got); err == nil || !strings.Contains(err.Error(), "no Gantry listens on") {
 		t.Errorf("nobody listens: %v", err)
 	}
-	stop, err := serveStatus(path, nil, func() any { return map[string]int{"pid": 8} })
+	stop, err := serveStatus(path, nil, func() any { return map[string]int{"pid": 8} }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestASocketThatNobodyListensOnIsReplaced(t *testing.T) {
 
 func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
 	path := writeFile(t, "precious", "words", 0o600)
-	if _, err := serveStatus(path, nil, nil); err == nil || !strings.Contains(err.Error(), "is no socket") {
+	if _, err := serveStatus(path, nil, nil, nil); err == nil || !strings.Contains(err.Error(), "is no socket") {
 		t.Errorf("it answers %v", err)
 	}
 	if content, err := os.ReadFile(path); err != nil || string(content) != "words" {
@@ -92,7 +92,7 @@ func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
 		"/nonexistent/s": "no such file",
 		t.TempDir() + "/" + strings.Repeat("x", 90): "the path is too long for a socket",
 	} {
-		if _, err := serveStatus(path, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := serveStatus(path, nil, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestAFileThatIsNoSocketIsLeftAlone(t *testing.T) {
 
 func TestCheckTellsWhetherAGantryCanListenOnItsSocket(t *testing.T) {
 	used := filepath.Join(t.TempDir(), "s")
-	stop, err := serveStatus(used, nil, nil)
+	stop, err := serveStatus(used, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

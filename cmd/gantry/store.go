@@ -21,7 +21,7 @@ import (
 // openStore opens the queue that the configuration names.
 func openStore(ctx context.Context, c *config) (store, error) {
 	if c.SQLite != "" {
-		s, err := embedded.Open(ctx, embedded.Config{Path: c.SQLite})
+		s, err := embedded.Open(ctx, embedded.Config{Path: c.SQLite, Repeated: c.repetitions()})
 		if err != nil {
 			return nil, coded{err, exitUnavailable}
 		}
@@ -34,7 +34,7 @@ func openStore(ctx context.Context, c *config) (store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := phorge.Open(ctx, phorge.Config{DSN: dsn})
+	s, err := phorge.Open(ctx, phorge.Config{DSN: dsn, Traces: c.traced(), Repeated: c.repetitions()})
 	if err != nil {
 		return nil, coded{err, exitUnavailable}
 	}
