@@ -129,7 +129,7 @@ func TestEnqueueAndExecutionShareATraceFromTheAPIThroughTheStoreToTheRuntime(t *
 	})
 	l.enqueue("Parent", theirs)
 	l.archived(2)
-	must(t, l.tracer.Close())
+	must(t, l.tracer.Close(t.Context()))
 
 	enqueued, parent, child := c.one(t, "enqueue acme"), c.one(t, "execute Parent"), c.one(t, "execute Child")
 	for _, s := range []struct {
@@ -180,7 +180,7 @@ func TestEachAttemptIsASpanOfTheSameTrace(t *testing.T) {
 	})
 	l.enqueue("A", "") // nobody traces it yet
 	l.archived(1)
-	must(t, l.tracer.Close())
+	must(t, l.tracer.Close(t.Context()))
 	runs, enqueued := c.named("execute A"), c.one(t, "enqueue acme")
 	if len(runs) != 2 || id(enqueued.ParentSpanId) != "" {
 		t.Fatalf("there are %d executions, and the enqueue is a child of %q", len(runs), id(enqueued.ParentSpanId))
@@ -205,7 +205,7 @@ func TestWhatIsNotSampledIsNotSent(t *testing.T) {
 	})
 	l.enqueue("A", theirs[:53]+"00")
 	l.archived(1)
-	must(t, l.tracer.Close())
+	must(t, l.tracer.Close(t.Context()))
 	if got := <-seen; !strings.HasPrefix(got, "00-"+traceID) || !strings.HasSuffix(got, "-00") {
 		t.Errorf("the task runs with the trace context %q", got)
 	}

@@ -100,13 +100,13 @@ func check(variable string) error {
 	return nil
 }
 
-// Close sends what was gathered, for a few seconds at most, and ends. It may be
-// called on nil.
-func (t *Tracer) Close() error {
+// Close sends what was gathered, until ctx ends and for a few seconds at most,
+// and ends. It may be called on nil, and more than once.
+func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
 	err := t.provider.Shutdown(ctx)
 	t.endCalls()

@@ -45,7 +45,7 @@ func TestWithoutAnEndpointThereIsNoTracer(t *testing.T) {
 			if news[0].Traceparent != theirs {
 				t.Errorf("the task is queued with the trace context %q", news[0].Traceparent)
 			}
-			must(t, tracer.Close())
+			must(t, tracer.Close(t.Context()))
 		})
 	}
 }
@@ -106,7 +106,9 @@ func TestACollectorThatHangsDelaysNoTask(t *testing.T) {
 	many(t, tracer, 5000) // 2048 fit in
 	<-released
 	many(t, tracer, 5000)
-	if err := tracer.Close(); err == nil || !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := tracer.Close(ctx); err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Close answers %v", err)
 	}
 }
@@ -121,7 +123,7 @@ func TestACollectorThatIsNotThereDelaysNoTaskAndIsSaidOnce(t *testing.T) {
 	tracer, err := tracing.Start("1", zerolog.New(&logs))
 	must(t, err)
 	many(t, tracer, 5000)
-	tracer.Close()
+	tracer.Close(t.Context())
 	if lines := strings.Count(logs.String(), "spans were lost"); lines > 1 {
 		t.Errorf("it is said %d times:\n%s", lines, logs.String())
 	}
@@ -158,7 +160,7 @@ func TestAnExecutorThatPanicsEndsItsSpan(t *testing.T) {
 		}()
 		executor.Execute(t.Context(), tasks.Task{Class: "A"}, nil)
 	}()
-	must(t, tracer.Close())
+	must(t, tracer.Close(t.Context()))
 	if got := c.one(t, "execute A").Status.GetMessage(); got != tasks.CategoryPanic {
 		t.Errorf("the status is %q", got)
 	}
@@ -169,7 +171,7 @@ func TestDeadlinesAndCausesReachTheExecutor(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.url)
 	tracer, err := tracing.Start("1", zerolog.Nop())
 	must(t, err)
-	defer tracer.Close()
+	defer tracer.Close(t.Context())
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
