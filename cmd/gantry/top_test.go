@@ -161,6 +161,11 @@ func TestTop(t *testing.T) {
 	build(t, dir)
 	queue := filepath.Join(dir, "queue.db")
 	s := &site{t: t, dir: dir, env: []string{"TERM=xterm", "GANTRY_SQLITE=" + queue, "GANTRY_CONFIG=" + writeFile(t, "gantry.yaml", "", 0o600)}}
+	made, err := openStore(t.Context(), &config{SQLite: queue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Close()
 	if got := s.gantry("tasks", "flood", "--count=7"); got.code != exitOK {
 		t.Fatal(got.err)
 	}
