@@ -22,7 +22,8 @@ const (
 // queued is a task on its way into the queue.
 type queued struct {
 	tasks.NewTask
-	id, dataID int64
+	id     int64
+	dataID int64 // of the first of those that were inserted together; the others' follow from it
 }
 
 // Enqueue implements tasks.Store. All the rows are written in one transaction.
@@ -133,42 +134,35 @@ func (s *Store) exists(ctx context.Context, id, dataID int64) (found bool, err e
 var (
 	dataRows = bulk{head: `INSERT INTO worker_taskdata (data) VALUES `, row: `(?)`}
 
+	// The data rows of one INSERT have ids at the distance that the server says.
+	// Clusters set it, and can change it while we run.
 	taskRows = bulk{
 		head: `INSERT INTO worker_activetask (` + activeColumns + `) VALUES `,
-		row:  `(?,?,?,?,0,?,NULL,?,?,?,UNIX_TIMESTAMP(),UNIX_TIMESTAMP())`,
+		row:  `(?,?,?,?,0,? + ? * @@auto_increment_increment,NULL,?,?,?,UNIX_TIMESTAMP(),UNIX_TIMESTAMP())`,
 	}
 )
 
 // insertTasks writes data rows and task rows, in that order, as
-// PhabricatorWorkerActiveTask::save, and trace contexts. It fills in the data
-// ids.
+// PhabricatorWorkerActiveTask::save, and trace contexts. It fills in the data id
+// of the first row.
 func (s *Store) insertTasks(ctx context.Context, tx *sql.Tx, rows []queued) error {
 	if len(rows) == 0 {
 		return nil
-	}
-	step := int64(1)
-	if len(rows) > 1 {
-		// The rows of one INSERT get ids at this distance. Clusters set it, and
-		// can change it while we run.
-		if err := tx.QueryRowContext(ctx, "SELECT @@auto_increment_increment").Scan(&step); err != nil {
-			return err
-		}
 	}
 	for part := range portions(rows) {
 		first, err := insertData(ctx, tx, part)
 		if err != nil {
 			return err
 		}
-		values := make([]any, 0, 8*len(part))
-		for i := range part {
-			r := &part[i]
-			r.dataID = first + int64(i)*step
+		part[0].dataID = first
+		values := make([]any, 0, 9*len(part))
+		for i, r := range part {
 			var owner, expires any
 			if r.DelayUntil > 0 {
 				// An owner, because stock Phorge runs a row without one at once.
 				owner, expires = tasks.DelayOwner, r.DelayUntil
 			}
-			values = append(values, r.id, r.Class, owner, expires, r.dataID, *r.Priority, r.ObjectPHID, r.ContainerPHID)
+			values = append(values, r.id, r.Class, owner, expires, first, i, *r.Priority, r.ObjectPHID, r.ContainerPHID)
 		}
 		if _, err := taskRows.exec(ctx, tx, len(part), values); err != nil {
 			return err

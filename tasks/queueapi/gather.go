@@ -13,11 +13,23 @@ const (
 	// batchTasks and batchBytes bound what one commit holds.
 	batchTasks = 500
 	batchBytes = 4 << 20
+
+	// manyTasks are a commit of their own: company makes it no cheaper.
+	manyTasks = 100
+
+	// maxLinger bounds how long a commit waits for company.
+	maxLinger = 2 * time.Millisecond
+
+	// clockLife is how long the time of the store is taken to go on from where it
+	// was read.
+	clockLife = time.Second
 )
 
 // gatherer makes one commit of the enqueues that arrive while the one before
-// them is under way. Nobody waits for others to come: an enqueue that finds no
-// commit under way begins one at once.
+// them is under way. An enqueue that finds no commit under way begins one at
+// once. Whoever was answered by the last commit may come back: the next one waits
+// until as many have come as came lately, for half as long as the last one took,
+// because a commit for half of them would let the others wait for all of it.
 type gatherer struct {
 	store   tasks.Service
 	timeout time.Duration
@@ -26,6 +38,10 @@ type gatherer struct {
 	pending []*gathered
 	busy    sync.WaitGroup
 	running bool
+	company int           // as many as are waited for
+	there   chan struct{} // they have come
+
+	clock, read time.Time // of the store, and when it was read here
 }
 
 // gathered is one enqueue.
@@ -40,13 +56,11 @@ type gathered struct {
 // enqueue queues tasks and answers their ids and the time by the store's clock.
 func (g *gatherer) enqueue(ctx context.Context, news []tasks.NewTask) ([]int64, int64, error) {
 	one := &gathered{news: news, done: make(chan struct{})}
-	g.mu.Lock()
-	g.pending = append(g.pending, one)
-	if !g.running {
-		g.running = true
-		g.busy.Go(g.run)
+	if len(news) < manyTasks {
+		g.add(one)
+	} else {
+		g.busy.Go(func() { g.commit([]*gathered{one}) })
 	}
-	g.mu.Unlock()
 	select {
 	case <-one.done:
 		return one.ids, one.now, one.err
@@ -55,20 +69,48 @@ func (g *gatherer) enqueue(ctx context.Context, news []tasks.NewTask) ([]int64, 
 	}
 }
 
+func (g *gatherer) add(one *gathered) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pending = append(g.pending, one)
+	switch {
+	case !g.running:
+		g.running = true
+		g.busy.Go(g.run)
+	case len(g.pending) == g.company:
+		close(g.there)
+		g.company = 0
+	}
+}
+
 // wait returns when no commit is under way.
 func (g *gatherer) wait() { g.busy.Wait() }
 
 // run commits until nothing is pending.
 func (g *gatherer) run() {
-	for {
-		batch := g.next()
-		if len(batch) == 0 {
-			return
-		}
+	for batch := g.next(); len(batch) > 0; batch = g.next() {
+		began := time.Now()
 		g.commit(batch)
-		for _, one := range batch {
-			close(one.done)
-		}
+		g.linger(len(batch), min(time.Since(began)/2, maxLinger))
+	}
+}
+
+// linger waits for company after a commit of so many.
+func (g *gatherer) linger(answered int, most time.Duration) {
+	g.mu.Lock()
+	lately := answered + len(g.pending)
+	if lately == 1 {
+		g.mu.Unlock()
+		return // there is one caller
+	}
+	there := make(chan struct{})
+	g.company, g.there = lately, there
+	g.mu.Unlock()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-there:
+	case <-timer.C:
 	}
 }
 
@@ -76,6 +118,7 @@ func (g *gatherer) run() {
 func (g *gatherer) next() (batch []*gathered) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.company = 0
 	count, bytes := 0, 0
 	for len(g.pending) > 0 {
 		one := g.pending[0]
@@ -110,12 +153,31 @@ func (g *gatherer) commit(batch []*gathered) {
 	}
 	var now int64
 	if err == nil {
-		now, err = g.store.Now(ctx)
+		now, err = g.now(ctx)
 	}
 	for _, one := range batch {
 		one.err, one.now = err, now
 		if err == nil {
 			one.ids, ids = ids[:len(one.news)], ids[len(one.news):]
 		}
+		close(one.done)
 	}
+}
+
+// now answers the time by the store's clock, which it reads once in a while.
+func (g *gatherer) now(ctx context.Context) (int64, error) {
+	g.mu.Lock()
+	clock, age := g.clock, time.Since(g.read)
+	g.mu.Unlock()
+	if clock.IsZero() || age > clockLife {
+		epoch, err := g.store.Now(ctx)
+		if err != nil {
+			return 0, err
+		}
+		clock, age = time.Unix(epoch, 0), 0
+		g.mu.Lock()
+		g.clock, g.read = clock, time.Now()
+		g.mu.Unlock()
+	}
+	return clock.Add(age).Unix(), nil
 }
