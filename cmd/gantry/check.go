@@ -72,7 +72,10 @@ manifest (slots can only be lowered):
 
 and several instances, each with a store of its own. An instance can have classes and
 any of these settings, and has those at the top of the file for what it leaves out:
-` + wrap(instanceSettings, 78) + `
+` + wrap(instanceSettings, 78) + `.
+The slots at the top are those of all together: gantry run gives them to whoever has
+tasks, keeps one for each instance that runs nothing, and gives what becomes free to
+the instance that waits and runs the fewest. The slots of an instance bound it alone.
 
   instances:
     acme:

@@ -29,6 +29,9 @@ binaries of the manifest take run there, all others in PHP: in resident processe
 of the Phorge on this host, or through worker.execute of one elsewhere. Without
 PHP their tasks stay as they are, and each such class is logged once.
 
+Several instances are worked on side by side, each with handlers and PHP of its own.
+They share the slots by turns, so that a busy one cannot starve another.
+
 The first SIGTERM, SIGINT or SIGHUP drains: no task is leased any more, unstarted ones go
 back to the queue, running ones may end within drain_timeout. A second stops at
 once: running tasks are cancelled and go back too. Neither costs a task an
