@@ -46,6 +46,7 @@ type bench struct {
 	queue    *queue // of Gantry and the floor
 	stock    *queue // of phorge
 	deep     *queue // with the backlog and the archive
+	api      *api   // on queue; nil until a row wants it
 	cleanup  []func() error
 }
 
@@ -146,6 +147,12 @@ func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
 		{[]string{"enqueue_batched"}, b.enqueueBatched},
 		{[]string{"enqueue_single"}, b.enqueueSingle},
 		{[]string{"enqueue_stock"}, b.enqueueStock},
+		b.enqueueRaw("enqueue_raw_16"),
+		b.enqueueRaw("enqueue_raw_16_at_once"),
+		b.enqueueRaw("enqueue_rows_16"),
+		b.enqueueHTTP("enqueue_http_16", 4*b.singles, 1, singleClients),
+		b.enqueueHTTP("enqueue_http_batched", b.tasks, enqueueBatch, enqueueCallers),
+		{[]string{"work_http"}, b.workHTTP},
 		{[]string{"idle_database_cpu", "pickup_p50", "pickup_p99"}, b.idleQueue},
 	}); err != nil {
 		return err

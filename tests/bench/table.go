@@ -34,11 +34,13 @@ type target struct {
 }
 
 // compared are the columns of ratios.
-var compared = []string{"floor", "stock", "pool", "shallow", "ping", "single", "early", "nginx"}
+var compared = []string{"floor", "stock", "pool", "shallow", "ping", "single", "early", "nginx", "raw"}
 
 var (
 	floors = []string{"drain_floor_1", "drain_floor_2", "drain_floor_4"}
 	stocks = []string{"drain_stock_1", "drain_stock_4"}
+
+	enqueueFloors = []string{"enqueue_floor_1", "enqueue_floor_2", "enqueue_floor_4"}
 )
 
 // table is what was measured.
@@ -85,12 +87,24 @@ func newTable() *table {
 		{name: "enqueue_floor_4", unit: "tasks/s", says: "the row changes alone in batches of 500, 4 connections"},
 		{name: "enqueue_batched", unit: "tasks/s", says: "Enqueue in batches of 500, 4 callers",
 			ratios: map[string][]string{
-				"floor": {"enqueue_floor_1", "enqueue_floor_2", "enqueue_floor_4"},
+				"floor": enqueueFloors,
 				"stock": {"enqueue_stock"},
 			}, targets: []target{{of: "floor", least: 0.5}}},
 		{name: "enqueue_single", unit: "tasks/s", says: "Enqueue of one, 1 caller",
 			ratios: map[string][]string{"stock": {"enqueue_stock"}}},
 		{name: "enqueue_stock", phorge: true, unit: "tasks/s", says: "PhabricatorWorker::scheduleTask, 1 process"},
+		{name: "enqueue_raw_16", unit: "tasks/s", says: "a loop of statements: counter, commit, two inserts, commit; 16 connections"},
+		{name: "enqueue_raw_16_at_once", unit: "tasks/s", says: "the same with one commit"},
+		{name: "enqueue_rows_16", unit: "tasks/s", says: "the same without the counter: two inserts, commit"},
+		{name: "enqueue_http_16", unit: "tasks/s", says: "gantry serve, enqueue of one task, 16 clients",
+			ratios: map[string][]string{
+				"raw":   {"enqueue_raw_16", "enqueue_raw_16_at_once"},
+				"floor": {"enqueue_rows_16"},
+			}, targets: []target{{of: "raw", least: 3}}},
+		{name: "enqueue_http_batched", unit: "tasks/s", says: "gantry serve, enqueue of 500 tasks, 4 clients",
+			ratios: map[string][]string{"floor": enqueueFloors}, targets: []target{{of: "floor", least: 0.5}}},
+		{name: "work_http", unit: "tasks/s", says: "gantry serve, lease of 100 and settle of 100, 4 clients",
+			ratios: map[string][]string{"floor": floors}},
 
 		{name: "pickup_p50", unit: "ms", says: "from the commit of another process to the start, idle queue"},
 		{name: "pickup_p99", unit: "ms", says: "the same", targets: []target{{of: "rate", most: 60}}},
@@ -249,6 +263,7 @@ type result struct {
 	RatioSingle  *float64  `json:"ratio_single,omitempty"`
 	RatioEarly   *float64  `json:"ratio_early,omitempty"`
 	RatioNginx   *float64  `json:"ratio_nginx,omitempty"`
+	RatioRaw     *float64  `json:"ratio_raw,omitempty"`
 	Target       string    `json:"target,omitempty"`
 	Met          *bool     `json:"met,omitempty"`
 	What         string    `json:"what"`
@@ -266,7 +281,7 @@ func (t *table) results() map[string]result {
 		}
 		for of, into := range map[string]**float64{
 			"floor": &o.RatioFloor, "stock": &o.RatioStock, "pool": &o.RatioPool, "shallow": &o.RatioShallow,
-			"ping": &o.RatioPing, "single": &o.RatioSingle, "early": &o.RatioEarly, "nginx": &o.RatioNginx,
+			"ping": &o.RatioPing, "single": &o.RatioSingle, "early": &o.RatioEarly, "nginx": &o.RatioNginx, "raw": &o.RatioRaw,
 		} {
 			if value, known := t.figure(r, of); known {
 				*into = &value
