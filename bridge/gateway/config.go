@@ -73,6 +73,11 @@ type Config struct {
 	// DefaultStall and DefaultAnswer explain, which 0 means.
 	Connect, Stall, Answer time.Duration
 
+	// Called is told of each call when it is over: its method, "" for one that was
+	// refused before it was looked at, and the status it was answered with. It
+	// must be quick. Nil: nobody is told.
+	Called func(method string, status int, took time.Duration)
+
 	// Log gets one line for each call: its method, status, time, bytes and
 	// caller. Nothing that the caller sent but the checked name of a method is
 	// ever in it. The zero value discards it.

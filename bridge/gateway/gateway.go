@@ -111,7 +111,7 @@ func (g *Gateway) Close() error {
 // ServeHTTP serves one call.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{Gateway: g, w: w, r: r, control: http.NewResponseController(w), began: g.now(), from: addressOf(r)}
-	defer c.log()
+	defer c.tell()
 	if refused := c.admit(); refused != nil {
 		c.refuse(refused)
 		return

@@ -7,8 +7,17 @@ import (
 	"os"
 )
 
+// tell says that a call is over.
+func (c *call) tell() {
+	took := c.now().Sub(c.began)
+	c.log(took)
+	if c.config.Called != nil {
+		c.config.Called(c.method, c.status, took)
+	}
+}
+
 // log writes the one line of a call.
-func (c *call) log() {
+func (c *call) log(took time.Duration) {
 	caller := ""
 	if c.caller != nil {
 		caller = c.caller.name
@@ -18,7 +27,7 @@ func (c *call) log() {
 		line = c.config.Log.Warn()
 	}
 	line = line.Str("method", c.method).Str("caller", caller).Int("status", c.status).
-		Dur("took", c.now().Sub(c.began)).Int64("sent", c.sent)
+		Dur("took", took).Int64("sent", c.sent)
 	if c.body != nil {
 		line = line.Int64("received", c.body.read.Load())
 	}
