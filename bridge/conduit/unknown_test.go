@@ -160,6 +160,19 @@ func TestB41LeasingPausesWhileLookupsGetNonsenseToo(t *testing.T) {
 	}
 }
 
+func TestB21AnEmptyListInAnAnswerMayBeAnEmptyMap(t *testing.T) {
+	for _, empty := range []string{"[]", "{}"} {
+		p := newPhorge(t)
+		p.work = func(taskRef) string {
+			return strings.Replace(succeeded, `"followUps":[]`, `"followUps":`+empty, 1)
+		}
+		e, _ := start(t, configured(p))
+		if o := execute(t, e, p.leased()); o.Kind != tasks.Succeeded || len(o.FollowUps) != 0 {
+			t.Errorf("%s came to %+v", empty, o)
+		}
+	}
+}
+
 func TestB41AMethodOf80CharactersIsAFailure(t *testing.T) {
 	p := newPhorge(t)
 	e, _ := start(t, configured(p))

@@ -85,9 +85,7 @@ var acceptance = []struct {
 		after := s.task(leased.ID)
 		s.same("failureCount", after.FailureCount, 1)
 		s.at("leaseExpires", after.LeaseExpires, now, 300)
-		if s.backend == "mysql" {
-			s.same("attempts", after.Attempts, []map[string]string{{"Category": "temporary", "Reason": "no route", "Route": "api"}})
-		}
+		s.same("attempts", after.Attempts, []map[string]string{{"Category": "temporary", "Reason": "no route", "Route": "api"}})
 		s.age(302)
 		again := s.take("w", leased.ID)
 		s.ok(s.post("fail", held(again, `"retryWait":7`), owner("w")))
@@ -125,10 +123,14 @@ var acceptance = []struct {
 			s.refused(s.post(call.path, held(first, call.more), owner("first")), http.StatusConflict, "ERR_LEASE_CONFLICT")
 			s.refused(s.post(call.path, fmt.Sprintf(`{"taskID":%d,%s}`, first.ID, call.more), owner("first")), http.StatusConflict, "ERR_LEASE_CONFLICT")
 		}
+		before := strings.Count(s.logs.String(), "\n")
+		s.refused(s.post("complete", held(first), owner("first")), http.StatusConflict, "ERR_LEASE_CONFLICT")
+		s.same("lines in the log", strings.Count(s.logs.String(), "\n")-before, 1)
 		now := s.task(first.ID)
 		s.same("the row", []any{now.LeaseOwner, now.Fence, now.FailureCount}, []any{"second", second.Fence, 0})
 		s.hold("first") // who lost one leases on
 		s.ok(s.post("complete", held(second), owner("second")))
+		s.same("the result", s.task(first.ID).Result, 0)
 	}},
 	{"an expired lease settles nothing and can be renewed", func(s *scene) {
 		leased := s.hold("w")
@@ -180,6 +182,14 @@ var acceptance = []struct {
 		s.refused(s.post("cancel", `{"taskID":4000000}`), http.StatusNotFound, "ERR_NOT_FOUND")
 		active, _ := s.rows()
 		s.same("active", active, 0)
+		finished := s.hold("w")
+		s.ok(s.post("complete", held(finished), owner("w")))
+		s.refused(s.post("cancel", fmt.Sprintf(`{"taskID":%d}`, finished.ID)), http.StatusConflict, "ERR_CONFLICT")
+		s.same("result of the finished one", s.task(finished.ID).Result, 0)
+		// Whoever asks before it starts learns of it.
+		unstarted := s.hold("w")
+		s.ok(s.post("cancel", fmt.Sprintf(`{"taskID":%d}`, unstarted.ID)))
+		s.refused(s.post("renew", held(unstarted), owner("w")), http.StatusConflict, "ERR_LEASE_CONFLICT")
 		waiting := s.queue("[]")
 		s.ok(s.post("cancel", fmt.Sprintf(`{"taskID":%d}`, waiting)))
 		s.same("leased", len(s.lease("w", 1)), 0)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/php"
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/phorge"
@@ -25,7 +26,11 @@ var namespaces int
 // openMariaDB answers a queue on Phorge's tables.
 func openMariaDB(t testing.TB) subject {
 	t.Helper()
-	server := harness.Shared(t)
+	return openMariaDBOn(t, harness.Shared(t))
+}
+
+func openMariaDBOn(t testing.TB, server *scratch.MariaDB) subject {
+	t.Helper()
 	namespaces++
 	namespace := fmt.Sprintf("queueapi%d", namespaces)
 	if err := harness.CreateNamespace(server, namespace); err != nil {
