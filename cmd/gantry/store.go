@@ -52,7 +52,7 @@ func openRedis(ctx context.Context, c *config) (store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := redis.Open(ctx, redis.Config{URL: address, Instance: name, Log: *zerolog.Ctx(ctx)})
+	s, err := redis.Open(ctx, redis.Config{URL: address, Instance: name, Repeated: c.repetitions(), Log: *zerolog.Ctx(ctx)})
 	if err != nil {
 		return nil, coded{err, exitUnavailable}
 	}

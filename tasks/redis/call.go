@@ -122,6 +122,7 @@ func (s *Store) runOnce(ctx context.Context, script *goredis.Script, args ...any
 			s.calls.end(slot)
 			return answer, s.explain(err)
 		}
+		s.config.Repeated("connection")
 		args[2] = true
 		if inquiry == maxInquiries || !pause(ctx, min(time.Second, 20*time.Millisecond<<inquiry)) {
 			// The slot is not used again: nobody knows what is in it.

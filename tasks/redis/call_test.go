@@ -152,7 +152,13 @@ func TestACallWhoseAnswersWereLostTakesEffectOnce(t *testing.T) {
 
 			s.upkeepDue.Store(1 << 62)
 			var leased []tasks.Task
+			repeated := map[string]int{}
+			s.config.Repeated = func(reason string) { repeated[reason]++ }
 			w.cutting(t, lost+1, func() { leased, err = s.Lease(ctx, want(4)) })
+			if len(repeated) != 1 || repeated["connection"] < 1 {
+				t.Errorf("it tells of the repetitions %v", repeated)
+			}
+			s.config.Repeated = func(string) {}
 			if err != nil || len(leased) != 4 {
 				t.Fatalf("leased %d tasks (%v), want 4", len(leased), err)
 			}

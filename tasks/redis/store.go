@@ -88,6 +88,10 @@ type Config struct {
 	// ArchiveRows is how many archived tasks are kept at most. Default 0: no bound.
 	ArchiveRows int64
 
+	// Repeated is told each time that a server is asked again because its answer was
+	// lost, with the reason connection. It must be quick. Nil: nobody is told.
+	Repeated func(reason string)
+
 	// Log says what a server that was accepted can lose, and what was mended.
 	// Default: nothing.
 	Log zerolog.Logger
@@ -132,6 +136,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 			return nil, fmt.Errorf("ask for the host name: %w", err)
 		}
 		c.Host = host
+	}
+	if c.Repeated == nil {
+		c.Repeated = func(string) {}
 	}
 	if c.ArchiveAge == 0 {
 		c.ArchiveAge = 14 * 24 * time.Hour
