@@ -53,8 +53,8 @@ var rooms = map[string][]string{
 	},
 
 	"cmd/gantry": {
-		"tasks", "tasks/phorge", "tasks/embedded", "tasks/redis", "tasks/runtime", "tasks/queueapi", "tasks/metrics", "tasks/tracing", "plugins", "plugins/host",
-		"plugins/scaffold", "bridge/pool", "bridge/conduit", "php",
+		"tasks", "tasks/phorge", "tasks/embedded", "tasks/redis", "tasks/runtime", "tasks/queueapi", "tasks/token", "tasks/metrics", "tasks/tracing", "plugins", "plugins/host",
+		"plugins/scaffold", "bridge/pool", "bridge/conduit", "bridge/gateway", "php",
 		"contract", "contract/mask", "contract/scratch", "contract/stage",
 	},
 	"cmd/handler-*": {"tasks", "plugins", "plugins/phpenc", "plugins/fetch"},

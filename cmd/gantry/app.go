@@ -99,7 +99,7 @@ serves a queue to other programs: that of a Phorge, or one of its own.
   gantry tasks list`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}, a.demoCommand(), a.runCommand(), a.serveCommand(), a.topCommand(), a.tasksCommand(), a.pluginsCommand(), a.contractCommand(), a.poolCommand(), a.keysCommand(), a.tokensCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
+	}, a.demoCommand(), a.runCommand(), a.serveCommand(), a.topCommand(), a.tasksCommand(), a.pluginsCommand(), a.contractCommand(), a.poolCommand(), a.keysCommand(), a.tokensCommand(), a.gatewayCommand(), a.storageCommand(), a.configCommand(), a.versionCommand())
 	root.Version = readVersion().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlag)

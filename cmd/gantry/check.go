@@ -136,7 +136,7 @@ a problem. JSON is one document.`,
 				report.Findings = append(report.Findings, f)
 			}
 		}
-		report.Findings = slices.Concat(report.Findings, checkAPI(c), checkSocket(c.Socket))
+		report.Findings = slices.Concat(report.Findings, checkAPI(c), checkGateway(ctx, c), checkSocket(c.Socket))
 		if err := a.printCheck(report); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,6 +21,9 @@ type noStore struct{ tasks.Service }
 func checkAPI(c *config) []finding {
 	if c.API == "" && c.Tokens == "" && c.gorge.token == "" {
 		return nil
+	}
+	if entries, _, err := readTokens(c.Tokens); c.API == "" && err == nil && len(entries) > 0 && !slices.ContainsFunc(entries, tokenEntry.forQueue) {
+		return nil // they are for a gateway
 	}
 	var names []string
 	instances := map[string]queueapi.Instance{}

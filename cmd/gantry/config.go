@@ -66,6 +66,15 @@ type config struct {
 	APIQueryToken bool          `koanf:"api_query_token"`
 	APIMaxBody    int           `koanf:"api_max_body"`
 
+	Gateway               string `koanf:"gateway"`
+	GatewayHost           string `koanf:"gateway_host"`
+	GatewayCA             string `koanf:"gateway_ca"`
+	GatewayListen         string `koanf:"gateway_listen"`
+	GatewayCertificate    string `koanf:"gateway_certificate"`
+	GatewayCertificateKey string `koanf:"gateway_certificate_key"`
+	GatewayQueryToken     bool   `koanf:"gateway_query_token"`
+	GatewayMaxBody        int    `koanf:"gateway_max_body"`
+
 	Socket    string `koanf:"socket"`
 	LogLevel  string `koanf:"log_level"`
 	LogFormat string `koanf:"log_format"`

@@ -45,6 +45,8 @@ var gorgeVariables = []gorgeVariable{
 	{[]string{"GORGE_TASKQUEUE_RETRY_WAIT", "RETRY_WAIT"}, "api_retry_wait", "seconds", in(time.Second)},
 	{[]string{"GORGE_WORKER_POLL_INTERVAL_MS", "POLL_INTERVAL_MS", "GORGE_WORKER_POLL_INTERVAL", "POLL_INTERVAL"}, "idle_poll", "milliseconds", in(time.Millisecond)},
 	{[]string{"GORGE_WORKER_MAX_WORKERS", "MAX_WORKERS"}, "slots", "", asNumber},
+	{[]string{"GORGE_CONDUIT_UPSTREAM_URL", "UPSTREAM_URL"}, "gateway", "", asText},
+	{[]string{"GORGE_CONDUIT_LISTEN_ADDR"}, "gateway_listen", "", asText},
 }
 
 func asText(text string) (any, error) { return text, nil }

@@ -60,12 +60,21 @@ var settings = []setting{
 	{name: "pickup_delay", value: time.Duration(0), least: time.Duration(0), usage: "age below which a task is left alone"},
 
 	{name: "api", value: "", valid: validAddress, usage: "`address` on which the queue is served to other programs, host:port; gantry serve has the default " + defaultAPI + ", and gantry run serves nothing without it"},
-	{name: "tokens", value: "", path: true, usage: "`file` of those who may use the queue over HTTP, which gantry tokens new writes; without it, everybody on this machine may"},
+	{name: "tokens", value: "", path: true, usage: "`file` of those who may use the queue over HTTP, or call a gateway, which gantry tokens new writes; without it, everybody on this machine may use the queue"},
 	{name: "api_lease", value: 2 * time.Hour, least: time.Second, usage: "how long a lease over HTTP lasts before it must be renewed"},
 	{name: "api_retry_wait", value: tasks.DefaultWait, least: time.Second, usage: "how long a task waits that failed over HTTP, when the caller does not say"},
 	{name: "api_keep_keys", value: 24 * time.Hour, least: time.Second, usage: "how long an Idempotency-Key is remembered"},
 	{name: "api_query_token", value: false, usage: "whether the token may be given as the parameter token of the URL, which proxies log"},
 	{name: "api_max_body", value: 64 << 20, least: 1 << 10, usage: "`number` of bytes that the body of a request over HTTP may have"},
+
+	{name: "gateway", value: "", usage: "`URL` of the Phorge that gantry gateway stands in front of"},
+	{name: "gateway_host", value: "", usage: "`name` of that Phorge, where it is not the one in the URL"},
+	{name: "gateway_ca", value: "", path: true, usage: "`file` with the certificates of authorities that are trusted for it instead of the system's"},
+	{name: "gateway_listen", value: "127.0.0.1:8150", valid: validAddress, usage: "`address` on which gantry gateway takes calls, host:port"},
+	{name: "gateway_certificate", value: "", path: true, usage: "`file` with the certificate of the gateway, and those between it and an authority; without it, calls come over plain HTTP"},
+	{name: "gateway_certificate_key", value: "", path: true, usage: "`file` with the key of that certificate"},
+	{name: "gateway_query_token", value: false, usage: "whether callers may give their token as the parameter token of the URL, which proxies log"},
+	{name: "gateway_max_body", value: 0, least: 0, usage: "`number` of bytes that a call may have; 0 is without limit but the Phorge's own"},
 
 	{name: "socket", value: "", path: true, usage: "`file` that is the socket on which gantry run answers how it is, for gantry pool status"},
 	{name: "log_level", value: "info", oneOf: []string{"debug", "info", "warn", "error"}, usage: "least `level` that is logged: debug, info, warn or error"},

@@ -12,11 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// tokenEntry is who may use a queue over HTTP, as the file of tokens says it.
+// tokenEntry is who may use a queue over HTTP, or call a gateway, as the file of
+// tokens says it.
 type tokenEntry struct {
 	Name     string   `yaml:"name"`
-	Instance string   `yaml:"instance"`
-	Rights   []string `yaml:"rights,flow"`
+	Instance string   `yaml:"instance,omitempty"`
+	Rights   []string `yaml:"rights,flow,omitempty"`
+	Allow    []string `yaml:"allow,flow,omitempty"` // methods of Conduit; so are the next two
+	Deny     []string `yaml:"deny,flow,omitempty"`
+	Exempt   []string `yaml:"exempt,flow,omitempty"`
 	Digest   string   `yaml:"digest"`
 	Rate     float64  `yaml:"rate,omitempty"`
 	Burst    int      `yaml:"burst,omitempty"`
@@ -105,15 +109,20 @@ func (c *config) callers(instances []string) ([]queueapi.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) == 0 {
-		return nil, usagef("the file of tokens %s has none: make one with `gantry tokens new`", c.Tokens)
-	}
 	var tokens []queueapi.Token
 	for _, e := range entries {
-		tokens = append(tokens, e.token())
+		if e.forQueue() {
+			tokens = append(tokens, e.token())
+		}
+	}
+	if len(tokens) == 0 {
+		return nil, usagef("the file of tokens %s has none for a queue: make one with `gantry tokens new NAME --rights RIGHTS`", c.Tokens)
 	}
 	return tokens, nil
 }
+
+// forQueue reports whether an entry is for queues, and not for a gateway alone.
+func (e tokenEntry) forQueue() bool { return len(e.Rights) > 0 || len(e.Allow) == 0 }
 
 func (c *config) gorgeCaller(instances []string) ([]queueapi.Token, error) {
 	if c.gorge.token == "" {

@@ -27,8 +27,8 @@ func TestATokenIsShownOnceAndItsDigestKept(t *testing.T) {
 		t.Errorf("the file has the mode %v, %v", info.Mode(), err)
 	}
 	expect(t, command(t, nil, "", "tokens", "list", "--tokens="+file), exitOK, `
-NAME          INSTANCE  RIGHTS
-build-server  default   enqueue, read
+NAME          INSTANCE  RIGHTS         METHODS
+build-server  default   enqueue, read  -
 `[1:], "")
 	expect(t, command(t, nil, "", "tokens", "list", "--output=json", "--tokens="+file), exitOK,
 		`{"file":"`+file+`","tokens":[{"name":"build-server","instance":"default","rights":["enqueue","read"]}]}`+"\n", "")
