@@ -161,6 +161,7 @@ type checker struct {
 	disturbed map[int64]bool
 	children  map[held][]Item  // the follow-ups that a lease's settlement answered
 	owners    map[string]int64 // when the Lease call began that answered an owner
+	settling  map[held][]call  // the settlements of a lease
 
 	// clock is how far the database's clock is ahead of the machine's at most,
 	// in nanoseconds.
@@ -181,6 +182,7 @@ func newChecker(history []Event, final []tasks.Record) *checker {
 		disturbed:      map[int64]bool{},
 		children:       map[held][]Item{},
 		owners:         map[string]int64{},
+		settling:       map[held][]call{},
 		clock:          math.MaxInt64,
 		leasedUnknown:  math.MaxInt64,
 		renewedUnknown: map[string]int64{},
@@ -189,6 +191,9 @@ func newChecker(history []Event, final []tasks.Record) *checker {
 	for _, record := range final {
 		c.final[record.ID] = record
 		c.ops[record.ID] = nil
+	}
+	for _, call := range c.calls {
+		c.noteSettling(call)
 	}
 	for _, call := range c.calls {
 		c.read(call)

@@ -58,6 +58,11 @@ type Item struct {
 	FollowUps []Item        `json:"followUps,omitempty"`
 	Lost      bool          `json:"lost,omitempty"`    // answered with ErrLeaseLost
 	Refused   string        `json:"refused,omitempty"` // answered with another error: nothing was done
+
+	// Caller means that tasks.Service was asked for a caller: the answer of a
+	// lease does not tell what it was taken from, and an outcome is refused once
+	// the lease is over.
+	Caller bool `json:"caller,omitempty"`
 }
 
 // OpenHistory opens a file that a history is appended to. Each process needs a

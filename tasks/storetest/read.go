@@ -101,6 +101,11 @@ func (c *checker) leased(r row, item Item, call call) (row, *refusal) {
 		return r, refuse(TaskFromNowhere, "it was leased before it was queued")
 	case r.is == archived:
 		return r, refuse(LeasedEnded, "%s leased it while it was %s", item.Lease.Owner, r)
+	case r.is == active && item.Caller:
+		if !c.couldEnd(r, now, call.end) {
+			return r, refuse(overtaken(r, LeasedEarly), "%s took it at %d while it was %s", item.Lease.Owner, now, r)
+		}
+		return taken, nil
 	case r.is == active && (r.unowned != prior.unowned || r.owner != prior.owner):
 		if c.stranger(prior.owner, call.end) && c.couldEnd(r, now, call.end) {
 			break
@@ -123,11 +128,14 @@ func overtaken(r row, otherwise Rule) Rule {
 	return otherwise
 }
 
-// stranger reports whether an owner can belong to a lease call that was never
-// answered.
+// stranger reports whether an owner can come of a lease call that was never
+// answered: it is its owner, or what is left where nobody was there to take the
+// answer and the lease was given back.
 func (c *checker) stranger(owner string, before int64) bool {
 	_, named := c.owners[owner]
-	return isGantry(owner) && !named && c.leasedUnknown < before
+	_, caller := tasks.ParseCaller(owner)
+	back := strings.HasPrefix(owner, "(back):")
+	return (isGantry(owner) || caller || back) && !named && c.leasedUnknown < before
 }
 
 // couldEnd reports whether a row may have become due by a time of the
@@ -161,7 +169,7 @@ func (c *checker) readRenew(call call) {
 		answer := call.answers[i]
 		c.add(asked.ID, call, func(r row) (row, *refusal) {
 			if answer.Lost {
-				return c.calledLost(r, asked.Owner, call)
+				return c.calledLost(r, asked, call)
 			}
 			if r.is != wild && !r.heldBy(asked.Owner) {
 				return r, refuse(RenewedUnheld, "%s renewed it while it was %s", asked.Owner, r)
@@ -172,14 +180,34 @@ func (c *checker) readRenew(call call) {
 }
 
 // calledLost checks an answer that says that a lease is lost.
-func (c *checker) calledLost(r row, owner string, call call) (row, *refusal) {
-	if !r.heldBy(owner) {
+func (c *checker) calledLost(r row, asked Item, call call) (row, *refusal) {
+	if !r.heldBy(asked.Owner) || c.inSettling(asked, call) {
 		return r, nil
 	}
 	if taken, may := c.takenUnseen(r, call); may {
 		return taken, nil
 	}
-	return r, refuse(HeldRefused, "the lease %s was called lost while it held the task", owner)
+	return r, refuse(HeldRefused, "the lease %s was called lost while it held the task", asked.Owner)
+}
+
+// noteSettling keeps when leases were being settled.
+func (c *checker) noteSettling(call call) {
+	if call.Op != OpSettle {
+		return
+	}
+	for _, asked := range call.Items {
+		key := held{asked.ID, asked.Owner}
+		c.settling[key] = append(c.settling[key], call)
+	}
+}
+
+// inSettling reports whether another call was settling the lease while this one
+// found it lost. Databases show a commit before the disk has it: when the server
+// dies between the two, what was seen has never been.
+func (c *checker) inSettling(asked Item, lost call) bool {
+	return slices.ContainsFunc(c.settling[held{asked.ID, asked.Owner}], func(other call) bool {
+		return (other.Process != lost.Process || other.Call != lost.Call) && other.At < lost.end && other.end > lost.At
+	})
 }
 
 // takenUnseen answers the row as it is when a lease call without an answer took
@@ -277,7 +305,10 @@ func (c *checker) settledLost(r row, asked Item, call call) (row, *refusal) {
 		}
 		return r, refuse(HeldRefused, "%s settled it as %s, which shows, and was called lost", asked.Owner, asked.Kind)
 	}
-	return c.calledLost(r, asked.Owner, call)
+	if asked.Caller && r.heldBy(asked.Owner) && c.couldEnd(r, c.latest(call.end), call.end) {
+		return r, nil // it was over
+	}
+	return c.calledLost(r, asked, call)
 }
 
 // left is the row that a settlement leaves. When a wait begins, the history

@@ -22,6 +22,7 @@ import (
 type Recorder struct {
 	store   tasks.Store
 	process string
+	caller  bool
 
 	mu    sync.Mutex
 	out   io.Writer
@@ -32,6 +33,15 @@ type Recorder struct {
 // the process may be killed.
 func NewRecorder(store tasks.Store, out io.Writer) *Recorder {
 	return &Recorder{store: store, out: out, process: rand.Text()[:8]}
+}
+
+// NewCallerRecorder records what a caller outside of the process asks of a store,
+// as over HTTP: leases without what they were taken from, and outcomes that only
+// a live lease may have.
+func NewCallerRecorder(store tasks.Store, out io.Writer) *Recorder {
+	r := NewRecorder(store, out)
+	r.caller = true
+	return r
 }
 
 // begin writes the beginning of a call. The function it answers writes the
@@ -128,7 +138,7 @@ func (r *Recorder) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.T
 			for i, task := range leased {
 				items[i] = Item{
 					ID: task.ID, Class: task.Class, Lease: task.Lease,
-					LeaseTime: req.Want(task.Class).LeaseTime,
+					LeaseTime: req.Want(task.Class).LeaseTime, Caller: r.caller,
 				}
 			}
 			return items
@@ -159,7 +169,7 @@ func (r *Recorder) Settle(ctx context.Context, settlements []tasks.Settlement) (
 	for i, s := range settlements {
 		asked[i] = Item{
 			ID: s.ID, Owner: s.Lease.Owner, Lease: &s.Lease,
-			Kind: s.Outcome.Kind, Wait: s.Outcome.Wait, FollowUps: newItems(s.Outcome.FollowUps),
+			Kind: s.Outcome.Kind, Wait: s.Outcome.Wait, FollowUps: newItems(s.Outcome.FollowUps), Caller: r.caller,
 		}
 	}
 	return record(r, OpSettle, asked,

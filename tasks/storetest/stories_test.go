@@ -55,6 +55,16 @@ func (s *story) settleCalledLost(task tasks.Task, kind tasks.Kind, meanwhile fun
 	s.must(answer([]Item{{ID: task.ID, Lost: true}}, nil))
 }
 
+// calledLost makes a call that the store does not see: it is answered that the lease is
+// lost, after meanwhile.
+func (s *story) calledLost(op Op, task tasks.Task, meanwhile func()) {
+	item := Item{ID: task.ID, Owner: task.Lease.Owner, Lease: task.Lease, Kind: tasks.Succeeded, Caller: s.caller}
+	answer, err := s.begin(op, []Item{item})
+	s.must(err)
+	meanwhile()
+	s.must(answer([]Item{{ID: task.ID, Lost: true}}, nil))
+}
+
 func (s *story) renew(task tasks.Task) {
 	_, _ = s.Recorder.Renew(s.t.Context(), []tasks.Renewal{{ID: task.ID, Owner: task.Lease.Owner, LeaseTime: time.Hour}})
 }
@@ -262,6 +272,52 @@ var stories = []struct {
 		s.must(s.Disturb([]int64{1}, func() error { _, err := s.Cancel(s.t.Context(), []int64{1}); return err }))
 		s.settle(held, tasks.Succeeded)
 	}, nil},
+	{"a lease was called lost while it was settled, and the server died before the disk had that", func(s *story) {
+		s.queue(task("A"))
+		held := s.lease()
+		answer, err := s.begin(OpSettle, []Item{{ID: held.ID, Owner: held.Lease.Owner, Lease: held.Lease, Kind: tasks.Succeeded}})
+		s.must(err)
+		s.calledLost(OpRenew, held, func() {})
+		s.renew(held)
+		_, err = s.Memory.Settle(s.t.Context(), []tasks.Settlement{settlement(held, tasks.Outcome{Kind: tasks.Succeeded})})
+		s.must(err)
+		s.must(answer([]Item{{ID: held.ID}}, nil))
+	}, nil},
+	{"a lease was called lost after the server refused to settle it", func(s *story) {
+		s.queue(task("A"))
+		held := s.lease()
+		s.calledLost(OpRenew, held, func() {})
+		s.settle(held, tasks.Succeeded)
+	}, []Rule{HeldRefused}},
+	{"a caller took what an answer that was lost had taken and given back", func(s *story) {
+		s.caller = true
+		s.queue(task("A"))
+		s.losing(true, func() { s.lease() })
+		s.must(s.Place(1, at("(back):1:0", s.now-1)))
+		s.settle(s.lease(), tasks.Succeeded)
+	}, nil},
+	{"a caller took a task whose lease was not over", func(s *story) {
+		s.caller = true
+		s.queue(task("A"))
+		held := s.lease()
+		s.must(s.Place(held.ID, at(held.Lease.Owner, s.now-66)))
+		s.settle(s.lease(), tasks.Succeeded)
+	}, []Rule{LeasedLive}},
+	{"a caller was refused because its lease was over", func(s *story) {
+		s.caller = true
+		s.queue(task("A"))
+		held := s.lease()
+		s.must(s.Disturb(nil, func() error { return s.Age(66) }))
+		s.calledLost(OpSettle, held, func() {})
+		s.settle(s.lease(), tasks.Succeeded)
+	}, nil},
+	{"a caller was refused while its lease lived", func(s *story) {
+		s.caller = true
+		s.queue(task("A"))
+		held := s.lease()
+		s.calledLost(OpSettle, held, func() {})
+		s.settle(held, tasks.Succeeded)
+	}, []Rule{HeldRefused}},
 	{"a task was leased after it was archived", func(s *story) {
 		s.queue(task("A"))
 		s.settle(s.lease(), tasks.Succeeded)
