@@ -20,9 +20,9 @@ type instances []*instance
 func (a *app) startInstances(ctx, stop context.Context, c *config, log zerolog.Logger) (instances, error) {
 	var all instances
 	var turns *runtime.Turns
-	if n := len(c.instances); n > 0 {
-		if n > c.Slots {
-			return nil, usagef("slots is %d, and %d instances share them: each needs one, so raise it", c.Slots, n)
+	if len(c.instances) > 0 {
+		if err := c.checkTurns(); err != nil {
+			return nil, err
 		}
 		turns = &runtime.Turns{Total: c.Slots}
 	}
@@ -39,6 +39,14 @@ func (a *app) startInstances(ctx, stop context.Context, c *config, log zerolog.L
 		return nil, errors.Join(err, all.close())
 	}
 	return all, nil
+}
+
+// checkTurns answers what is wrong with the slots that instances share.
+func (c *config) checkTurns() error {
+	if n := len(c.instances); n > c.Slots {
+		return usagef("slots is %d, and %d instances share them: each needs one, so raise it", c.Slots, n)
+	}
+	return nil
 }
 
 // each does something with each instance, side by side, and answers what went
