@@ -97,6 +97,8 @@ var rawLoops = map[string]func(ctx context.Context, f floor, id int64) error{
 
 // As LiskDAO::loadNextCounterValue and PhabricatorWorker::scheduleTask.
 const (
+	beginCounter = `INSERT IGNORE INTO lisk_counter VALUES ('worker_activetask', 0)`
+
 	rawCount = `UPDATE lisk_counter SET counterValue = @id := counterValue + 1 WHERE counterName = 'worker_activetask'`
 
 	rawInsertData = `INSERT INTO worker_taskdata (data) VALUES ('` + data + `')`
@@ -111,7 +113,7 @@ func (b *bench) enqueueRaw(row string) measurement {
 		if err := b.queue.refill(ctx, 0); err != nil {
 			return err
 		}
-		if _, err := b.queue.db.ExecContext(ctx, moveCounter, 0); err != nil {
+		if _, err := b.queue.db.ExecContext(ctx, beginCounter); err != nil {
 			return err
 		}
 		n := 4 * b.singles
@@ -167,7 +169,7 @@ func (b *bench) enqueueHTTP(row string, n, size, clients int) measurement {
 }
 
 // workHTTP measures clients that lease a batch by one call and settle it by
-// another, until nothing is due.
+// another, until the queue is empty.
 func (b *bench) workHTTP(ctx context.Context) error {
 	if err := b.queue.refill(ctx, b.tasks); err != nil {
 		return err
@@ -176,14 +178,17 @@ func (b *bench) workHTTP(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var done atomic.Int64
 	took, err := a.together(ctx, enqueueCallers, func(n int, c *client) error {
 		c.owner = fmt.Sprintf("bench-%d", n)
-		for {
+		for done.Load() < int64(b.tasks) {
 			settled, err := c.work()
-			if settled == 0 || err != nil {
+			if err != nil {
 				return err
 			}
+			done.Add(int64(settled))
 		}
+		return nil
 	})
 	if err != nil {
 		return err
