@@ -136,6 +136,9 @@ a problem. JSON is one document.`,
 				report.Findings = append(report.Findings, f)
 			}
 		}
+		if err := c.checkTurns(); err != nil {
+			report.Findings = append(report.Findings, finding{problem, "slots", err.Error()})
+		}
 		report.Findings = slices.Concat(report.Findings, checkAPI(c), checkGateway(ctx, c), checkSocket(c.Socket))
 		if err := a.printCheck(report); err != nil {
 			return err
