@@ -74,6 +74,7 @@ type config struct {
 	GatewayCertificateKey string `koanf:"gateway_certificate_key"`
 	GatewayQueryToken     bool   `koanf:"gateway_query_token"`
 	GatewayMaxBody        int    `koanf:"gateway_max_body"`
+	GatewaySocket         string `koanf:"gateway_socket"`
 
 	Socket    string `koanf:"socket"`
 	LogLevel  string `koanf:"log_level"`

@@ -103,6 +103,15 @@ idle_poll: 20ms
 drain_timeout: 5s
 max_crashes: 4
 pickup_delay: 1s
+gateway: https://phorge.example.com/
+gateway_host: phorge
+gateway_ca: /g.pem
+gateway_listen: :8150
+gateway_certificate: /c.pem
+gateway_certificate_key: /c.key
+gateway_query_token: true
+gateway_max_body: 4096
+gateway_socket: /g
 log_level: debug
 log_format: json
 classes:
@@ -123,6 +132,8 @@ classes:
 		ConduitConnections: 5, ConduitTasksPerCall: 7, Socket: "/s", Slots: 3, Lease: 10 * time.Second,
 		IdlePoll: 20 * time.Millisecond, DrainTimeout: 5 * time.Second, MaxCrashes: 4,
 		PickupDelay: time.Second, LogLevel: "debug", LogFormat: "json",
+		Gateway: "https://phorge.example.com/", GatewayHost: "phorge", GatewayCA: "/g.pem", GatewayListen: ":8150",
+		GatewayCertificate: "/c.pem", GatewayCertificateKey: "/c.key", GatewayQueryToken: true, GatewayMaxBody: 4096, GatewaySocket: "/g",
 		Classes: map[string]classConfig{
 			`Acme.Deploy\Worker`: {
 				Slots: new(1), Lease: new(2 * time.Minute), Deadline: new(time.Hour),

@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/phorge-gantry/gantry/bridge/gateway"
+	"github.com/phorge-gantry/gantry/tasks/metrics"
 	"github.com/phorge-gantry/gantry/tasks/token"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -19,7 +21,7 @@ import (
 // shares with the API.
 var gatewaySettings = []string{
 	"gateway", "gateway_host", "gateway_ca", "gateway_listen", "gateway_certificate", "gateway_certificate_key",
-	"gateway_query_token", "gateway_max_body",
+	"gateway_query_token", "gateway_max_body", "gateway_socket",
 }
 
 func (a *app) gatewayCommand() *cobra.Command {
@@ -64,7 +66,8 @@ func (a *app) gateway(ctx context.Context, c *config) error {
 	log := newLogger(a.err, a.environ, c)
 	c.gorge.tell(log, append([]string{"tokens"}, gatewaySettings...)...)
 
-	g, err := c.newGateway(log)
+	counts := metrics.New(readVersion().Version)
+	g, err := c.newGateway(log, counts.Called)
 	if err != nil {
 		return err
 	}
@@ -81,6 +84,14 @@ func (a *app) gateway(ctx context.Context, c *config) error {
 		Bool("tls", server.TLSConfig != nil).Str("phorge", c.Gateway).Msg("taking calls for the Conduit of a Phorge")
 	if server.TLSConfig == nil && !loopback(listener.Addr()) {
 		log.Warn().Msg("without a certificate, what callers send can be read on the way, their tokens too: set gateway_certificate, or have something before it that speaks TLS")
+	}
+	if c.GatewaySocket != "" {
+		ready := func() error { return g.Ping(first) }
+		hangUp, err := serveStatus(c.GatewaySocket, ready, nil, counts)
+		if err != nil {
+			return errors.Join(coded{err, exitUsage}, listener.Close())
+		}
+		defer hangUp()
 	}
 	context.AfterFunc(first, func() { log.Info().Msg("stopping; a second signal stops at once") })
 	return serveUntil(first, stop, server, listener)
@@ -112,8 +123,8 @@ func serveUntil(first, stop context.Context, server *http.Server, listener net.L
 	return err
 }
 
-// newGateway makes the gateway of the configuration.
-func (c *config) newGateway(log zerolog.Logger) (*gateway.Gateway, error) {
+// newGateway makes the gateway of the configuration. called is told of each call.
+func (c *config) newGateway(log zerolog.Logger, called func(method string, status int, took time.Duration)) (*gateway.Gateway, error) {
 	if c.Gateway == "" {
 		return nil, usagef("name the Phorge with --gateway, GANTRY_GATEWAY or gateway in the configuration file")
 	}
@@ -123,7 +134,7 @@ func (c *config) newGateway(log zerolog.Logger) (*gateway.Gateway, error) {
 	}
 	g, err := gateway.New(gateway.Config{
 		URL: c.Gateway, Host: c.GatewayHost, CAFile: c.GatewayCA, Tokens: callers,
-		QueryToken: c.GatewayQueryToken, MaxBody: int64(c.GatewayMaxBody), Log: log,
+		QueryToken: c.GatewayQueryToken, MaxBody: int64(c.GatewayMaxBody), Called: called, Log: log,
 	})
 	if err != nil {
 		return nil, coded{err, exitUsage}
@@ -181,11 +192,12 @@ func checkGateway(ctx context.Context, c *config) (findings []finding) {
 	if c.Gateway == "" {
 		return nil
 	}
+	findings = checkSocket(c.GatewaySocket)
 	add := func(l level, message string) { findings = append(findings, finding{l, "gateway", message}) }
 	if _, err := c.gatewayTLS(); err != nil {
 		add(problem, err.Error())
 	}
-	g, err := c.newGateway(zerolog.Nop())
+	g, err := c.newGateway(zerolog.Nop(), nil)
 	if err != nil {
 		add(problem, err.Error())
 		return findings

@@ -75,6 +75,7 @@ func TestGateway(t *testing.T) {
 		{"the first signal lets calls end", gatewayDrains},
 		{"the second signal cuts calls off", gatewayStops},
 		{"it speaks TLS", gatewaySpeaksTLS},
+		{"calls are counted", gatewayCounts},
 		{"what is wrong is said before it starts", gatewayRefuses},
 		{"config check asks the Phorge", gatewayIsChecked},
 	} {
@@ -184,6 +185,41 @@ func gatewayLetsIn(s *gatewaySite) {
 		if strings.Contains(got.err, secret) {
 			t.Errorf("the log has a token: %s", got.err)
 		}
+	}
+}
+
+func gatewayCounts(s *gatewaySite) {
+	socket := filepath.Join(s.t.TempDir(), "s")
+	run, address := s.begin("--gateway-socket=" + socket)
+	for _, method := range []string{"user.whoami", "user.query", "differential.query"} {
+		if _, _, err := s.call(http.DefaultClient, "http://"+address, method, "X-Service-Token", s.token); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	var page []byte
+	harness.Eventually(s.t, "all are counted", func() (is bool) {
+		var err error
+		if _, page, err = ask(s.t.Context(), socket, "/metrics"); err != nil {
+			s.t.Fatal(err)
+		}
+		return strings.Contains(string(page), `gantry_gateway_calls_total{application="differential",status="403"} 1`)
+	})
+	if want := `gantry_gateway_calls_total{application="user",status="200"} 2`; !strings.Contains(string(page), want) {
+		s.t.Errorf("the metrics lack %s:\n%s", want, page)
+	}
+	if code, body, err := ask(s.t.Context(), socket, "/readyz"); err != nil || code != http.StatusOK {
+		s.t.Errorf("/readyz answers %d, %s, %v", code, body, err)
+	}
+	if code, _, err := ask(s.t.Context(), socket, "/status"); err != nil || code != http.StatusNotFound {
+		s.t.Errorf("/status answers %d, %v", code, err)
+	}
+	s.stub.Close()
+	if code, _, err := ask(s.t.Context(), socket, "/readyz"); err != nil || code != http.StatusServiceUnavailable {
+		s.t.Errorf("without a Phorge /readyz answers %d, %v", code, err)
+	}
+	run.signal()
+	if got := run.wait(); got.code != exitOK {
+		s.t.Errorf("exit code %d, %s", got.code, got.err)
 	}
 }
 

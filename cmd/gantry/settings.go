@@ -75,6 +75,7 @@ var settings = []setting{
 	{name: "gateway_certificate_key", value: "", path: true, usage: "`file` with the key of that certificate"},
 	{name: "gateway_query_token", value: false, usage: "whether callers may give their token as the parameter token of the URL, which proxies log"},
 	{name: "gateway_max_body", value: 0, least: 0, usage: "`number` of bytes that a call may have; 0 is without limit but the Phorge's own"},
+	{name: "gateway_socket", value: "", path: true, usage: "`file` that is the socket on which the gateway answers /metrics and /readyz"},
 
 	{name: "socket", value: "", path: true, usage: "`file` that is the socket on which gantry run answers how it is, for gantry pool status"},
 	{name: "log_level", value: "info", oneOf: []string{"debug", "info", "warn", "error"}, usage: "least `level` that is logged: debug, info, warn or error"},

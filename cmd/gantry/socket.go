@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// serveStatus answers on the socket how a running Gantry is, until stop is
-// called: /readyz with 200 or 503 and why, /status with a document, /metrics what
-// Prometheus reads. Only the user who runs it may connect, and root.
+// serveStatus answers on a socket how a running Gantry is, until stop is
+// called: /readyz with 200 or 503 and why; /status with a document and /metrics
+// with what Prometheus reads, where there are such. Only the user who runs it may
+// connect, and root.
 func serveStatus(path string, ready func() error, status func() any, metrics http.Handler) (stop func(), err error) {
 	listener, err := listen(path)
 	if err != nil {
@@ -31,10 +32,12 @@ func serveStatus(path string, ready func() error, status func() any, metrics htt
 		}
 		fmt.Fprintln(w, "ready")
 	})
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(status()) // whoever asked has gone
-	})
+	if status != nil {
+		mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(status()) // whoever asked has gone
+		})
+	}
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}
