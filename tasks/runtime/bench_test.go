@@ -50,11 +50,16 @@ func (e *endless) Settle(_ context.Context, settlements []tasks.Settlement) ([]t
 // BenchmarkLoop is the ceiling of the loop itself, with a store and an executor
 // that cost nothing.
 func BenchmarkLoop(b *testing.B) {
+	b.Run("alone", func(b *testing.B) { benchmarkLoop(b, nil) })
+	b.Run("with turns", func(b *testing.B) { benchmarkLoop(b, &Turns{Total: DefaultSlots}) })
+}
+
+func benchmarkLoop(b *testing.B, turns *Turns) {
 	store := &endless{left: b.N, all: b.N, done: make(chan struct{})}
 	work := tasks.ExecutorFunc(func(context.Context, tasks.Task) tasks.Outcome {
 		return tasks.Outcome{Kind: tasks.Succeeded}
 	})
-	r, err := New(Config{Store: store, Classes: only("Work", work)})
+	r, err := New(Config{Store: store, Classes: only("Work", work), Turns: turns})
 	if err != nil {
 		b.Fatal(err)
 	}
