@@ -105,7 +105,11 @@ func serveBeside(ctx, stop context.Context, giveUp func(), c *config, all instan
 		if err != nil {
 			return nil, err
 		}
-		queues = append(queues, queue{name, i.config, waking{i.store, i.runtime.Wake}})
+		q := queue{name, i.config, i.store}
+		if i.runtime != nil {
+			q.store = waking{i.store, i.runtime.Wake}
+		}
+		queues = append(queues, q)
 	}
 	api, err := newAPI(c, queues, log)
 	if err != nil {

@@ -18,7 +18,7 @@ type instance struct {
 	store   store
 	host    *host.Host
 	php     *phpRoute
-	runtime *runtime.Runtime
+	runtime *runtime.Runtime // nil: what is queued is for others, over the API
 	watch   *watch
 	silence func()        // ends the heartbeat
 	did     runtime.Stats // when it has ended
@@ -49,10 +49,15 @@ func (i *instance) start(ctx, stop context.Context, a *app, turns *runtime.Turns
 	// Cancelling does not end PHP on another host, and the runtime waits for
 	// it. Closing leaves what still runs there to the next lease.
 	context.AfterFunc(stop, func() { _ = i.php.Close() })
-	if len(i.host.Classes()) == 0 && !i.php.runs() {
-		return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s", i.php.why)
-	}
 	name := c.observedName()
+	if len(i.host.Classes()) == 0 && !i.php.runs() {
+		if i.name == "" || c.API == "" {
+			return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s; "+
+				"`gantry serve` serves a queue whose tasks other programs run", i.php.why)
+		}
+		c.observed.metrics.Instance(name).Queue(i.store)
+		return nil
+	}
 	classes, others := classesToRun(c, i.host, i.php, i.log)
 	i.runtime, err = runtime.New(runtime.Config{
 		Observer: c.observed.watchRuntime(name, classes, others),

@@ -16,7 +16,7 @@ import (
 var runSettings = []string{
 	"plugins", "php", "library", "php_binary", "php_processes", "php_pickup_delay",
 	"conduit", "conduit_key_file", "conduit_host", "conduit_ca", "conduit_token_file", "conduit_connections", "conduit_tasks_per_call",
-	"slots", "lease", "idle_poll", "drain_timeout", "max_crashes", "pickup_delay", "socket",
+	"slots", "lease", "idle_poll", "drain_timeout", "max_crashes", "pickup_delay", "socket", "metrics",
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -82,19 +82,27 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 	}
 	defer all.close()
 	defer seen.close(second, log)
+	working := all.working()
 	if c.Socket != "" && !untilEmpty {
-		hangUp, err := serveStatus(c.Socket, all.ready, all.status, seen.metrics)
+		hangUp, err := serveStatus(c.Socket, working.ready, working.status, seen.metrics)
 		if err != nil {
 			return coded{err, exitUsage}
 		}
 		defer hangUp()
 	}
-	for _, i := range all {
+	if !untilEmpty {
+		hangUp, err := c.serveMetrics(seen.metrics, log)
+		if err != nil {
+			return err
+		}
+		defer hangUp()
+	}
+	for _, i := range working {
 		announce(i.log, i.config, i.host, i.php)
 	}
 	if untilEmpty {
-		err := all.each(func(i *instance) error { return i.passes(drain, stop) })
-		return errors.Join(a.printCounts(all), err)
+		err := working.each(func(i *instance) error { return i.passes(drain, stop) })
+		return errors.Join(a.printCounts(working), err)
 	}
 	drain, giveUp := context.WithCancel(drain)
 	defer giveUp()
@@ -104,15 +112,15 @@ func (a *app) run(ctx context.Context, c *config, untilEmpty bool) error {
 			return err
 		}
 	}
-	if err := all.each((*instance).begin); err != nil {
+	if err := working.each((*instance).begin); err != nil {
 		giveUp()
-		return errors.Join(err, all.each(func(i *instance) error { return i.runtime.Close() }), ended())
+		return errors.Join(err, working.each(func(i *instance) error { return i.runtime.Close() }), ended())
 	}
 	drained := make(chan error, 1)
-	go func() { drained <- all.each(func(i *instance) error { return i.work(drain, stop) }) }()
+	go func() { drained <- working.each(func(i *instance) error { return i.work(drain, stop) }) }()
 	<-drain.Done()
 	log.Info().Msg("stopping; a second signal stops at once")
-	return errors.Join(<-drained, ended(), a.printCounts(all))
+	return errors.Join(<-drained, ended(), a.printCounts(working))
 }
 
 // startHost starts the handler binaries of a manifest.

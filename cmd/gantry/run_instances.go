@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/phorge-gantry/gantry/plugins/host"
@@ -35,10 +36,18 @@ func (a *app) startInstances(ctx, stop context.Context, c *config, log zerolog.L
 		all = append(all, i)
 	}
 	err := all.each(func(i *instance) error { return i.start(ctx, stop, a, turns) })
+	if err == nil && len(all.working()) == 0 {
+		err = usagef("none of the instances has anything to run, in handler binaries (plugins) or in PHP; `gantry serve` serves queues whose tasks other programs run")
+	}
 	if err != nil {
 		return nil, errors.Join(err, all.close())
 	}
 	return all, nil
+}
+
+// working answers the instances whose tasks are run here.
+func (all instances) working() instances {
+	return slices.DeleteFunc(slices.Clone(all), func(i *instance) bool { return i.runtime == nil })
 }
 
 // checkTurns answers what is wrong with the slots that instances share.

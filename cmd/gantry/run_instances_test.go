@@ -30,6 +30,7 @@ func TestInstancesTogether(t *testing.T) {
 		{"readiness names the instance", readinessNamesInstance},
 		{"the API beside them keeps them apart", apiKeepsInstancesApart},
 		{"two Phorges on one server", twoPhorges},
+		{"an instance whose tasks others run is served", othersRunTasks},
 		{"what cannot be run is explained", badInstances},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(newPlace(t, dir)) })
@@ -320,30 +321,52 @@ func twoPhorges(s *site) {
 	}
 }
 
+// othersRunTasks has an instance beside a working one that nothing here runs.
+func othersRunTasks(s *site) {
+	plugins := manifestOf(s.t, filepath.Join(s.dir, "handler-testworker"), "PhabricatorTestWorker", "{}")
+	s.configure("api: 127.0.0.1:0\ntokens: tokens.yaml\nslots: 2\ninstances: {alpha: {sqlite: alpha.db, plugins: " + plugins + "}, beta: {sqlite: beta.db}}\n")
+	a := s.newToken("a", "--instance=alpha", "--rights=enqueue,read")
+	b := s.newToken("b", "--instance=beta", "--rights=enqueue,work,read")
+	run := s.start("run")
+	alpha, beta := run.client(a), run.client(b)
+	const work = `{"taskClass":"PhabricatorTestWorker","data":"{}"}`
+	alpha.want(`"id":1,`, "/api/queue/enqueue", work)
+	beta.want(`"id":1,`, "/api/queue/enqueue", work)
+	harness.Eventually(s.t, "the one is run here", func() bool {
+		_, data := alpha.call("/api/queue/tasks?state=archived", "")
+		return strings.Contains(data, `"result":0`)
+	})
+	beta.want(`"id":1,`, "/api/queue/lease", `{}`)
+	run.signal()
+	if got := run.wait(); got.code != exitOK || got.out != "alpha: 1 task leased: 1 succeeded, 0 yielded, 0 to be tried again, 0 failed, 0 crashed, 0 given back, 0 lost\n" {
+		s.t.Errorf("exit code %d, %s", got.code, got.out)
+	}
+}
+
 func badInstances(s *site) {
-	const plugins = ", plugins: plugins.yaml"
 	for _, c := range []struct {
-		name, alpha, beta string
-		code              int
-		want              string
+		name, config string
+		code         int
+		want         string
 	}{
-		{"a store that cannot be opened", "sqlite: alpha.db" + plugins, "sqlite: /nonexistent/beta.db" + plugins, exitUnavailable, "gantry: instance beta: "},
-		{"fewer slots than instances", "sqlite: alpha.db" + plugins, "sqlite: beta.db" + plugins, exitUsage, "slots is 1, and 2 instances share them: each needs one, so raise it"},
-		{"nothing to run", "sqlite: alpha.db" + plugins, "sqlite: beta.db", exitUsage, "instance beta: there is nothing to run"},
+		{"a store that cannot be opened", "plugins: PLUGINS\ninstances: {alpha: {sqlite: alpha.db}, beta: {sqlite: /nonexistent/beta.db}}",
+			exitUnavailable, "gantry: instance beta: "},
+		{"fewer slots than instances", "plugins: PLUGINS\nslots: 1\ninstances: {alpha: {sqlite: alpha.db}, beta: {sqlite: beta.db}}",
+			exitUsage, "slots is 1, and 2 instances share them: each needs one, so raise it"},
+		{"nothing to run in one", "instances: {alpha: {sqlite: alpha.db, plugins: PLUGINS}, beta: {sqlite: beta.db}}",
+			exitUsage, "instance beta: there is nothing to run"},
+		{"nothing to run in any", "api: 127.0.0.1:0\ninstances: {alpha: {sqlite: alpha.db}, beta: {sqlite: beta.db}}",
+			exitUsage, "none of the instances has anything to run"},
 	} {
 		s.t.Run(c.name, func(t *testing.T) {
 			s := newPlace(t, s.dir)
 			plugins := manifestOf(t, filepath.Join(s.dir, "handler-testworker"), "PhabricatorTestWorker", "{}")
-			slots := "slots: 4\n"
-			if strings.HasPrefix(c.want, "slots is 1") {
-				slots = "slots: 1\n"
-			}
-			s.configure(slots + strings.ReplaceAll("instances: {alpha: {"+c.alpha+"}, beta: {"+c.beta+"}}\n", "plugins.yaml", plugins))
+			s.configure(strings.ReplaceAll(c.config, "PLUGINS", plugins))
 			got := s.gantry("run")
 			if got.code != c.code || !strings.Contains(got.err, c.want) || strings.Contains(got.err, `"serving"`) || strings.Contains(got.err, "instance alpha") {
 				t.Errorf("exit code %d, %s", got.code, got.err)
 			}
-			if !strings.HasPrefix(c.want, "slots is") {
+			if !strings.Contains(c.config, "slots") {
 				return
 			}
 			if got := s.gantry("config", "check"); got.code != exitFailed || !strings.Contains(got.out, "slots: "+c.want) {
