@@ -50,8 +50,7 @@ func settingsTable(file, plugins string) string {
 		{"gateway", "-", "default"}, {"gateway_host", "-", "default"}, {"gateway_ca", "-", "default"},
 		{"gateway_listen", "127.0.0.1:8150", "default"}, {"gateway_certificate", "-", "default"},
 		{"gateway_certificate_key", "-", "default"}, {"gateway_query_token", "false", "default"}, {"gateway_max_body", "0", "default"},
-		{"gateway_socket", "-", "default"},
-		{"socket", "-", "default"},
+		{"socket", "-", "default"}, {"metrics", "-", "default"},
 		{"log_level", "info", "default"}, {"log_format", "auto", "default"},
 		{"classes.AcmeWorker.slots", "2", file}, {"classes.Gone.deadline", "1m0s", file},
 	}

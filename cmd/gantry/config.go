@@ -74,9 +74,9 @@ type config struct {
 	GatewayCertificateKey string `koanf:"gateway_certificate_key"`
 	GatewayQueryToken     bool   `koanf:"gateway_query_token"`
 	GatewayMaxBody        int    `koanf:"gateway_max_body"`
-	GatewaySocket         string `koanf:"gateway_socket"`
 
 	Socket    string `koanf:"socket"`
+	Metrics   string `koanf:"metrics"`
 	LogLevel  string `koanf:"log_level"`
 	LogFormat string `koanf:"log_format"`
 

@@ -111,7 +111,7 @@ gateway_certificate: /c.pem
 gateway_certificate_key: /c.key
 gateway_query_token: true
 gateway_max_body: 4096
-gateway_socket: /g
+metrics: localhost:9590
 log_level: debug
 log_format: json
 classes:
@@ -133,7 +133,7 @@ classes:
 		IdlePoll: 20 * time.Millisecond, DrainTimeout: 5 * time.Second, MaxCrashes: 4,
 		PickupDelay: time.Second, LogLevel: "debug", LogFormat: "json",
 		Gateway: "https://phorge.example.com/", GatewayHost: "phorge", GatewayCA: "/g.pem", GatewayListen: ":8150",
-		GatewayCertificate: "/c.pem", GatewayCertificateKey: "/c.key", GatewayQueryToken: true, GatewayMaxBody: 4096, GatewaySocket: "/g",
+		GatewayCertificate: "/c.pem", GatewayCertificateKey: "/c.key", GatewayQueryToken: true, GatewayMaxBody: 4096, Metrics: "localhost:9590",
 		Classes: map[string]classConfig{
 			`Acme.Deploy\Worker`: {
 				Slots: new(1), Lease: new(2 * time.Minute), Deadline: new(time.Hour),

@@ -21,7 +21,7 @@ import (
 // shares with the API.
 var gatewaySettings = []string{
 	"gateway", "gateway_host", "gateway_ca", "gateway_listen", "gateway_certificate", "gateway_certificate_key",
-	"gateway_query_token", "gateway_max_body", "gateway_socket",
+	"gateway_query_token", "gateway_max_body",
 }
 
 func (a *app) gatewayCommand() *cobra.Command {
@@ -47,7 +47,7 @@ read when it starts.`,
 		Args: noArgs,
 	}
 	addFlags(cmd.Flags(), gatewaySettings...)
-	addFlags(cmd.Flags(), "tokens", "drain_timeout")
+	addFlags(cmd.Flags(), "tokens", "metrics", "drain_timeout")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := a.load(cmd)
 		if err != nil {
@@ -85,14 +85,11 @@ func (a *app) gateway(ctx context.Context, c *config) error {
 	if server.TLSConfig == nil && !loopback(listener.Addr()) {
 		log.Warn().Msg("without a certificate, what callers send can be read on the way, their tokens too: set gateway_certificate, or have something before it that speaks TLS")
 	}
-	if c.GatewaySocket != "" {
-		ready := func() error { return g.Ping(first) }
-		hangUp, err := serveStatus(c.GatewaySocket, ready, nil, counts)
-		if err != nil {
-			return errors.Join(coded{err, exitUsage}, listener.Close())
-		}
-		defer hangUp()
+	hangUp, err := c.serveMetrics(counts, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
 	}
+	defer hangUp()
 	context.AfterFunc(first, func() { log.Info().Msg("stopping; a second signal stops at once") })
 	return serveUntil(first, stop, server, listener)
 }
@@ -192,7 +189,6 @@ func checkGateway(ctx context.Context, c *config) (findings []finding) {
 	if c.Gateway == "" {
 		return nil
 	}
-	findings = checkSocket(c.GatewaySocket)
 	add := func(l level, message string) { findings = append(findings, finding{l, "gateway", message}) }
 	if _, err := c.gatewayTLS(); err != nil {
 		add(problem, err.Error())

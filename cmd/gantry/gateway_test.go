@@ -189,33 +189,20 @@ func gatewayLetsIn(s *gatewaySite) {
 }
 
 func gatewayCounts(s *gatewaySite) {
-	socket := filepath.Join(s.t.TempDir(), "s")
-	run, address := s.begin("--gateway-socket=" + socket)
+	run, address := s.begin("--metrics=127.0.0.1:0")
+	counts := client{s.t, "http://" + s.metricsAt(run), ""}
 	for _, method := range []string{"user.whoami", "user.query", "differential.query"} {
 		if _, _, err := s.call(http.DefaultClient, "http://"+address, method, "X-Service-Token", s.token); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	var page []byte
-	harness.Eventually(s.t, "all are counted", func() (is bool) {
-		var err error
-		if _, page, err = ask(s.t.Context(), socket, "/metrics"); err != nil {
-			s.t.Fatal(err)
-		}
-		return strings.Contains(string(page), `gantry_gateway_calls_total{application="differential",status="403"} 1`)
+	var page string
+	harness.Eventually(s.t, "all are counted", func() bool {
+		_, page = counts.metrics()
+		return strings.Contains(page, `gantry_gateway_calls_total{application="differential",status="403"} 1`)
 	})
-	if want := `gantry_gateway_calls_total{application="user",status="200"} 2`; !strings.Contains(string(page), want) {
+	if want := `gantry_gateway_calls_total{application="user",status="200"} 2`; !strings.Contains(page, want) {
 		s.t.Errorf("the metrics lack %s:\n%s", want, page)
-	}
-	if code, body, err := ask(s.t.Context(), socket, "/readyz"); err != nil || code != http.StatusOK {
-		s.t.Errorf("/readyz answers %d, %s, %v", code, body, err)
-	}
-	if code, _, err := ask(s.t.Context(), socket, "/status"); err != nil || code != http.StatusNotFound {
-		s.t.Errorf("/status answers %d, %v", code, err)
-	}
-	s.stub.Close()
-	if code, _, err := ask(s.t.Context(), socket, "/readyz"); err != nil || code != http.StatusServiceUnavailable {
-		s.t.Errorf("without a Phorge /readyz answers %d, %v", code, err)
 	}
 	run.signal()
 	if got := run.wait(); got.code != exitOK {

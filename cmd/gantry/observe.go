@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
+	"time"
 
 	"github.com/phorge-gantry/gantry/bridge/pool"
 	"github.com/phorge-gantry/gantry/plugins/host"
@@ -33,6 +37,31 @@ func (c *config) observe(log zerolog.Logger) *observed {
 	}
 	c.observed = o
 	return o
+}
+
+// serveMetrics answers Prometheus where the configuration says, until hangUp is
+// called.
+func (c *config) serveMetrics(page http.Handler, log zerolog.Logger) (hangUp func(), err error) {
+	if c.Metrics == "" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", c.Metrics)
+	if err != nil {
+		return nil, coded{fmt.Errorf("metrics, from %s: %w", c.origin["metrics"], err), exitUsage}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", page)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener) // ends when it is closed
+	}()
+	log.Info().Str("address", listener.Addr().String()).Msg("answering Prometheus")
+	return func() {
+		server.Close()
+		<-served
+	}, nil
 }
 
 // close ends it before the stores are closed. The end of ctx cuts short what is

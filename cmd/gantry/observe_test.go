@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,21 @@ func TestObserved(t *testing.T) {
 	})
 	t.Run("several instances and tokens", func(t *testing.T) { instancesAreApart(newPlace(t, dir)) })
 	t.Run("a collector that is none", func(t *testing.T) { badCollector(newPlace(t, dir)) })
+}
+
+var answersAt = regexp.MustCompile(`"address":"([^"]+)".*"message":"answering Prometheus"`)
+
+// metricsAt answers where a program answers Prometheus.
+func (s *site) metricsAt(r *running) (address string) {
+	s.t.Helper()
+	harness.Eventually(s.t, "it answers Prometheus", func() bool {
+		found := answersAt.FindStringSubmatch(r.err.String())
+		if found != nil {
+			address = found[1]
+		}
+		return found != nil
+	})
+	return address
 }
 
 // namespace answers the one of the worker database.
@@ -109,7 +125,7 @@ func isObserved(s *site, instance string) {
 	s.env = append(s.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL)
 	plugins := manifestOf(s.t, filepath.Join(s.dir, "handler-testworker"), "PhabricatorTestWorker", "{}")
 	socket := filepath.Join(s.t.TempDir(), "s")
-	run := s.start("run", "--plugins="+plugins, "--api=127.0.0.1:0", "--socket="+socket, "--php=off", "--slots=5")
+	run := s.start("run", "--plugins="+plugins, "--api=127.0.0.1:0", "--socket="+socket, "--php=off", "--slots=5", "--metrics=127.0.0.1:0")
 	c := run.client("")
 	c.traced(`{"taskClass":"PhabricatorTestWorker","data":"{}"}`)
 	settled := fmt.Sprintf(`gantry_tasks_settled_total{class="PhabricatorTestWorker",instance=%q,outcome="succeeded",route="plugin"} 1`, instance)
@@ -122,6 +138,10 @@ func isObserved(s *site, instance string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	status, open := client{s.t, "http://" + s.metricsAt(run), ""}.metrics()
+	if status != http.StatusOK {
+		s.t.Errorf("Prometheus is answered %d", status)
+	}
 	for _, want := range []string{
 		fmt.Sprintf("gantry_queue_up{instance=%q} 1\n", instance),
 		fmt.Sprintf("gantry_slots{instance=%q} 5\n", instance),
@@ -132,6 +152,9 @@ func isObserved(s *site, instance string) {
 	} {
 		if !strings.Contains(string(whole), want) {
 			s.t.Errorf("the socket lacks %s", want)
+		}
+		if !strings.Contains(open, want) {
+			s.t.Errorf("the address for Prometheus lacks %s", want)
 		}
 		if !strings.Contains(page, want) {
 			s.t.Errorf("the API lacks %s", want)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ the calls that are under way end, within drain_timeout; a second stops at once.`
 		Args: noArgs,
 	}
 	addFlags(cmd.Flags(), apiSettings...)
-	addFlags(cmd.Flags(), "drain_timeout", "pickup_delay")
+	addFlags(cmd.Flags(), "metrics", "drain_timeout", "pickup_delay")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := a.load(cmd)
 		if err != nil {
@@ -66,6 +67,11 @@ func (a *app) serve(ctx context.Context, c *config) error {
 	if err != nil {
 		return err
 	}
+	hangUp, err := c.serveMetrics(seen.metrics, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer hangUp()
 	announceAPI(log, queues, listener.Addr().String())
 	context.AfterFunc(first, func() {
 		log.Info().Msg("stopping; a second signal stops at once")

@@ -75,9 +75,9 @@ var settings = []setting{
 	{name: "gateway_certificate_key", value: "", path: true, usage: "`file` with the key of that certificate"},
 	{name: "gateway_query_token", value: false, usage: "whether callers may give their token as the parameter token of the URL, which proxies log"},
 	{name: "gateway_max_body", value: 0, least: 0, usage: "`number` of bytes that a call may have; 0 is without limit but the Phorge's own"},
-	{name: "gateway_socket", value: "", path: true, usage: "`file` that is the socket on which the gateway answers /metrics and /readyz"},
 
 	{name: "socket", value: "", path: true, usage: "`file` that is the socket on which gantry run answers how it is, for gantry pool status"},
+	{name: "metrics", value: "", valid: validAddress, usage: "`address` on which gantry run, serve and gateway answer Prometheus at /metrics, host:port, each its own; whoever reaches it may read"},
 	{name: "log_level", value: "info", oneOf: []string{"debug", "info", "warn", "error"}, usage: "least `level` that is logged: debug, info, warn or error"},
 	{name: "log_format", value: "auto", oneOf: []string{"auto", "json", "console"}, usage: "`format` of the log: json, console, or auto, which is console on a terminal and json elsewhere"},
 }

@@ -15,10 +15,9 @@ import (
 	"time"
 )
 
-// serveStatus answers on a socket how a running Gantry is, until stop is
-// called: /readyz with 200 or 503 and why; /status with a document and /metrics
-// with what Prometheus reads, where there are such. Only the user who runs it may
-// connect, and root.
+// serveStatus answers on the socket how a running Gantry is, until stop is
+// called: /readyz with 200 or 503 and why, /status with a document, /metrics as
+// Prometheus reads it. Only the user who runs it may connect, and root.
 func serveStatus(path string, ready func() error, status func() any, metrics http.Handler) (stop func(), err error) {
 	listener, err := listen(path)
 	if err != nil {
@@ -32,12 +31,10 @@ func serveStatus(path string, ready func() error, status func() any, metrics htt
 		}
 		fmt.Fprintln(w, "ready")
 	})
-	if status != nil {
-		mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(status()) // whoever asked has gone
-		})
-	}
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(status()) // whoever asked has gone
+	})
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}
