@@ -255,11 +255,14 @@ func lookAtRunning(ctx context.Context, socket string) (*topRunning, error) {
 	r := &topRunning{
 		PID: s.PID, Since: s.Since, Ready: s.Ready, Problem: s.Problem,
 		Held: s.Held, Running: s.Running, Counts: s.Counts, Processes: []topProcess{},
+		of: map[string]counts{},
 	}
 	if len(s.Instances) == 0 {
+		r.of[""] = s.Counts
 		return r, r.add("", s)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Instances)) {
+		r.of[name] = s.Instances[name].Counts
 		if err := r.add(name+"/", s.Instances[name]); err != nil {
 			return r, err
 		}

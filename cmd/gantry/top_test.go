@@ -32,7 +32,8 @@ func atNoon() topView {
 		Queues: []topQueue{{Instance: "phorge", Active: 30, Leased: 4, Oldest: new(int64(75)), Classes: []topClass{
 			classOf("BetaWorker", 10, 4), classOf("AlphaWorker", 20, 0)}}},
 		Running: &topRunning{PID: 7, Since: time.Unix(noon-60, 0).UTC(), Ready: true, Held: 5, Running: 4, Counts: counts{Succeeded: 100, Failed: 2, Retried: 9},
-			Processes: []topProcess{{"handler-acme", 8, "ready", 3}, {"PHP", 9, "busy", 1}}},
+			Processes: []topProcess{{"handler-acme", 8, "ready", 3}, {"PHP", 9, "busy", 1}},
+			of:        map[string]counts{"": {Succeeded: 100, Failed: 2, Retried: 9}}},
 	}
 }
 
@@ -40,7 +41,7 @@ func TestAPictureOfTheQueue(t *testing.T) {
 	before := atNoon()
 	before.At = before.At.Add(-2 * time.Second)
 	before.Queues = []topQueue{{Instance: "phorge", Active: 40, Classes: []topClass{classOf("BetaWorker", 15, 0)}}}
-	before.Running = &topRunning{PID: 7, Since: before.Running.Since, Counts: counts{Succeeded: 50, Failed: 2}}
+	before.Running = &topRunning{PID: 7, Since: before.Running.Since, of: map[string]counts{"": {Succeeded: 50, Failed: 2}}}
 	want := `
 gantry top  12:00:00  every 1s
 gantry run, process 7, ready for 1m0s: 4 running, 5 held; so far 100 succeeded, 2 failed, 0 lost
@@ -84,6 +85,26 @@ func TestRatesAreNotMadeUp(t *testing.T) {
 				t.Errorf("it says %v in, %v out, %v growth", q.In, q.Out, q.Growth)
 			}
 		})
+	}
+}
+
+func TestEachInstanceHasItsOwnRates(t *testing.T) {
+	at := func(seconds int, acme, jobs int) topView {
+		return topView{
+			At: time.Unix(noon+int64(seconds), 0), Queues: []topQueue{{Instance: "acme", Active: 50}, {Instance: "jobs", Active: 60}, {Instance: "spare"}},
+			Running: &topRunning{PID: 7, of: map[string]counts{"acme": {Succeeded: acme}, "jobs": {Failed: jobs}}},
+		}
+	}
+	got := at(2, 100, 8).rates(at(0, 0, 0)).Queues
+	if *got[0].Out != 50 || *got[0].In != 50 || *got[1].Out != 4 || got[2].Out != nil {
+		t.Errorf("%+v", got)
+	}
+	one := at(2, 100, 8)
+	one.Running.of = map[string]counts{"": {Succeeded: 100}}
+	later := one
+	later.At = later.At.Add(time.Second)
+	if got := later.rates(one).Queues; got[0].Growth == nil || got[0].Out != nil {
+		t.Errorf("of a Gantry that works on one queue, nobody says which: %+v", got)
 	}
 }
 

@@ -54,6 +54,17 @@ type topRunning struct {
 	Running   int          `json:"running"`
 	Counts    counts       `json:"counts"`
 	Processes []topProcess `json:"processes"`
+
+	of map[string]counts // by instance, or those of "" when it works on one queue
+}
+
+// counts answers what it did on a queue, one of so many that are looked at.
+func (r *topRunning) counts(instance string, queues int) (c counts, known bool) {
+	if c, known = r.of[""]; known {
+		return c, queues == 1
+	}
+	c, known = r.of[instance]
+	return c, known
 }
 
 // topProcess is a process in which tasks run.
@@ -106,14 +117,25 @@ func (v topView) rates(before topView) topView {
 		}
 	}
 	v.Queues = queues
-	if now, then := v.Running, before.Running; len(queues) == 1 && now != nil && then != nil && now.PID == then.PID && now.Since.Equal(then.Since) {
-		q := &queues[0]
-		q.Out = new(float64(now.Counts.archived()-then.Counts.archived()) / passed)
-		if q.Growth != nil {
-			q.In = new(max(0, *q.Growth+*q.Out)) // the two were not counted at the same moment
+	if now, then := v.Running, before.Running; now != nil && then != nil && now.PID == then.PID && now.Since.Equal(then.Since) {
+		for i := range queues {
+			queues[i].flow(now, then, passed, len(queues))
 		}
 	}
 	return v
+}
+
+// flow says how many tasks came and went, where a Gantry tells what it archived.
+func (q *topQueue) flow(now, then *topRunning, seconds float64, queues int) {
+	after, known := now.counts(q.Instance, queues)
+	before, knew := then.counts(q.Instance, queues)
+	if !known || !knew {
+		return
+	}
+	q.Out = new(float64(after.archived()-before.archived()) / seconds)
+	if q.Growth != nil {
+		q.In = new(max(0, *q.Growth+*q.Out)) // the two were not counted at the same moment
+	}
 }
 
 func (c counts) archived() int { return c.Succeeded + c.Failed }
