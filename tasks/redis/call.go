@@ -112,9 +112,7 @@ const maxInquiries = 9
 // the answer was lost: the script then answers as it did, or runs if it did not.
 func (s *Store) runOnce(ctx context.Context, script *goredis.Script, args ...any) (any, error) {
 	slot, number := s.calls.begin()
-	// A client of a cluster repeats by itself what it was not answered.
-	_, again := s.client.(*goredis.ClusterClient)
-	args = append([]any{s.nonce + "." + strconv.Itoa(slot), number, again}, args...)
+	args = append([]any{s.nonce + "." + strconv.Itoa(slot), number}, args...)
 	doubt := false
 	for inquiry := 0; ; inquiry++ {
 		answer, err := s.try(ctx, script, args)
@@ -123,7 +121,6 @@ func (s *Store) runOnce(ctx context.Context, script *goredis.Script, args ...any
 			return answer, s.explain(err)
 		}
 		s.config.Repeated("connection")
-		args[2] = true
 		if inquiry == maxInquiries || !pause(ctx, min(time.Second, 20*time.Millisecond<<inquiry)) {
 			// The slot is not used again: nobody knows what is in it.
 			return nil, fmt.Errorf("it is not known whether this took effect: %w", s.explain(err))

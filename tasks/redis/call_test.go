@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tests/harness"
@@ -180,6 +183,112 @@ func TestACallWhoseAnswersWereLostTakesEffectOnce(t *testing.T) {
 			}
 			sound(t, direct)
 		})
+	}
+}
+
+// Whatever order the server meets them in.
+func TestACallDoesNothingBehindTheNextOneInItsSlot(t *testing.T) {
+	s := open(t, Config{URL: serve(t)})
+	ctx := t.Context()
+	must(s.Enqueue(ctx, some(9)))
+	lease := s.leaseArgs("", want(1), "")
+	enqueue := appendTasks([]any{"", "", 0, 1, tasks.PriorityDefault}, some(1))
+	operate := []any{"priority", 7, -1, -1, 1}
+	call := func(script *goredis.Script, number int, args []any) string {
+		t.Helper()
+		answer, err := s.try(ctx, script, append([]any{"slot", number}, args...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := rowsOf(s).All()
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := 0
+		for _, r := range all {
+			if r.Owner != nil {
+				held++
+			}
+		}
+		return fmt.Sprint(len(all), " ", held, " ", answer)
+	}
+	queued := call(enqueueScript, 1, enqueue)
+	if again := call(enqueueScript, 1, enqueue); again != queued {
+		t.Errorf("answered %s, and again %s", queued, again)
+	}
+	leased := call(leaseScript, 2, lease)
+	for _, late := range []string{call(enqueueScript, 1, enqueue), call(leaseScript, 1, lease), call(operateScript, 1, operate)} {
+		if late[:4] != "10 1" {
+			t.Errorf("a late call did something: %s", late)
+		}
+	}
+	if again := call(leaseScript, 2, lease); again != leased {
+		t.Errorf("answered %s, and again %s", leased, again)
+	}
+	if record, err := s.Get(ctx, 1); err != nil || record.Priority != tasks.PriorityDefault {
+		t.Errorf("a late call changed %+v (%v)", record, err)
+	}
+}
+
+// sendings counts how often scripts are sent.
+type sendings struct{ atomic.Int64 }
+
+func (n *sendings) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (n *sendings) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (n *sendings) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+// A server that stands still gets a call several times over, and meets all of them,
+// in any order, when it goes on.
+func TestCallsThatArriveLateDoNothing(t *testing.T) {
+	r := harness.StartRedis(t, "--appendfsync", "no")
+	direct := open(t, Config{URL: r.URL()})
+	use(t, direct)
+	for range 5 {
+		s := open(t, Config{URL: r.URL() + "?read_timeout=30ms&min_idle_conns=8"})
+		harness.Eventually(t, "there are connections", func() bool { return s.client.PoolStats().IdleConns >= 8 })
+		var sent sendings
+		s.client.AddHook(&sent)
+		s.upkeepDue.Store(1 << 62)
+		before, err := rowsOf(direct).All()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		queued := make(chan error)
+		go func() {
+			_, err := s.Enqueue(t.Context(), some(1))
+			queued <- err
+		}()
+		harness.Eventually(t, "it is sent again", func() bool { return sent.Load() >= 4 })
+		if err := r.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-queued; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Enqueue(t.Context(), some(1)); err != nil { // in the same slot
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := direct.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after, err := rowsOf(direct).All()
+		if err != nil || len(after) != len(before)+2 {
+			t.Fatalf("two tasks were queued, and there are %d more (%v)", len(after)-len(before), err)
+		}
 	}
 }
 

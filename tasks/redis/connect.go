@@ -87,6 +87,7 @@ func (c Config) options() (*goredis.UniversalOptions, error) {
 	}
 	// Which calls may be repeated, and how, is known here alone.
 	o.MaxRetries = -1
+	o.ContextTimeoutEnabled = false // what was sent is waited for
 	o.DialerRetries = 1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	if o.ReadTimeout == 0 {

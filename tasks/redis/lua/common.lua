@@ -237,16 +237,19 @@ end
 
 -- A call whose answer got lost is repeated with the same number in the same slot,
 -- and told what it was told before. Slots belong to one Store; a slot is used
--- again when its call was answered. ARGV: the slot, the number, and whether the
--- call may have been made before.
+-- again, with a higher number, when its call was answered. What was sent before the
+-- repetition can arrive after it, and even after the next call in its slot: then
+-- nobody waits for its answer any more, and it does nothing.
 local function before()
-  local slot, number = ARGV[2], ARGV[3]
-  local kept = ARGV[4] == '1' and call('GET', root .. 'answer:' .. slot)
-  if kept then
-    local is, answer = match(kept, '^(%d+) (.*)$')
-    if is == number then
-      return cmsgpack.unpack(answer)
-    end
+  local kept = call('GET', root .. 'answer:' .. ARGV[2])
+  if not kept then
+    return nil
+  end
+  local number, reply = match(kept, '^(%d+) (.*)$')
+  if number == ARGV[3] then
+    return cmsgpack.unpack(reply)
+  elseif tonumber(number) > tonumber(ARGV[3]) then
+    return {}
   end
 end
 

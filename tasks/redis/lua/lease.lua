@@ -1,12 +1,12 @@
--- ARGV: time, slot, number, whether again, name of the caller or "", nonce and host of this
+-- ARGV: time, slot, number, name of the caller or "", nonce and host of this
 -- Gantry, attempts that are kept of a task, the attempt of a task whose holder
 -- died, most tasks, most bytes of data, what is wanted of classes that are not
 -- named (limit, seconds of the lease, seconds of the pickup delay), the class
 -- behind which classes are looked at, and of each named class: name, limit,
 -- seconds, seconds. Answers the time, the fence, whether there is more to look
 -- at, the last class that was looked at ("": all were), and the tasks.
-local caller, nonce, host = ARGV[5], ARGV[6], ARGV[7]
-local kept, lost, limit, bytes = tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
+local caller, nonce, host = ARGV[4], ARGV[5], ARGV[6]
+local kept, lost, limit, bytes = tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
 
 local fields = {
   'taskClass', 'leaseOwner', 'leaseExpires', 'failureCount', 'failureTime', 'priority', 'objectPHID', 'containerPHID',
@@ -20,8 +20,8 @@ end
 -- Whoever asks again is told what was leased, as far as it still is.
 local earlier = before()
 if earlier then
-  local reply = {now, earlier[1], 0, '', {}}
-  for _, e in ipairs(earlier[2]) do
+  local reply = {now, earlier[1] or 0, 0, '', {}}
+  for _, e in ipairs(earlier[2] or {}) do
     local row = whole(e[1])
     if row[1] and not row[13] and row[2] == e[3] then
       local ends = tonumber(row[3])
@@ -36,8 +36,8 @@ local function wish(at)
   return {limit = tonumber(ARGV[at]), lease = tonumber(ARGV[at + 1]), delay = tonumber(ARGV[at + 2])}
 end
 
-local others, after, named = wish(12), ARGV[15], {}
-for i = 16, #ARGV, 4 do
+local others, after, named = wish(11), ARGV[14], {}
+for i = 15, #ARGV, 4 do
   named[ARGV[i]] = wish(i + 1)
 end
 

@@ -1,10 +1,10 @@
--- ARGV: time, slot, number, whether again, what to do, with which number, rows and seconds that
+-- ARGV: time, slot, number, what to do, with which number, rows and seconds that
 -- the archive keeps, ids. Answers of each the class and what was in the way.
 local earlier = before()
 if earlier then
   return earlier
 end
-local what, with, moved = ARGV[5], tonumber(ARGV[6]), 0
+local what, with, moved = ARGV[4], tonumber(ARGV[5]), 0
 local acts = {}
 
 function acts.cancel(t)
@@ -80,12 +80,12 @@ function acts.awaken(t)
 end
 
 local reply = {}
-for i = 9, #ARGV do
+for i = 8, #ARGV do
   local t = read(ARGV[i])
   reply[#reply + 1] = t and t.class or ''
   reply[#reply + 1] = t and (acts[what](t) or '') or 'missing'
 end
 flush()
-trim(2 * moved, tonumber(ARGV[7]), tonumber(ARGV[8]))
+trim(2 * moved, tonumber(ARGV[6]), tonumber(ARGV[7]))
 remember(reply)
 return reply
