@@ -46,7 +46,7 @@ var gorgeVariables = []gorgeVariable{
 	{[]string{"GORGE_WORKER_POLL_INTERVAL_MS", "POLL_INTERVAL_MS", "GORGE_WORKER_POLL_INTERVAL", "POLL_INTERVAL"}, "idle_poll", "milliseconds", in(time.Millisecond)},
 	{[]string{"GORGE_WORKER_MAX_WORKERS", "MAX_WORKERS"}, "slots", "", asNumber},
 	{[]string{"GORGE_CONDUIT_UPSTREAM_URL", "UPSTREAM_URL"}, "gateway", "", asText},
-	{[]string{"GORGE_CONDUIT_LISTEN_ADDR"}, "gateway_listen", "", asText},
+	{[]string{"GORGE_CONDUIT_LISTEN_ADDR", "GORGE_LISTEN_ADDR", "LISTEN_ADDR"}, "gateway_listen", "", asText},
 }
 
 func asText(text string) (any, error) { return text, nil }

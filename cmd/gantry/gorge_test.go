@@ -22,7 +22,7 @@ func TestTheVariablesOfGorgeAreReadBelowOurOwn(t *testing.T) {
 	if c.shown("dsn") != "queue:***@tcp(db:3307)/acme_worker" || !strings.HasPrefix(c.DSN, "queue:hunter2@") {
 		t.Errorf("dsn is %s", c.shown("dsn"))
 	}
-	if c.API != ":8090" || c.gorge.token != "hunter2" || c.APILease != 10*time.Minute || c.APIRetryWait != time.Minute || c.IdlePoll != 250*time.Millisecond || c.Slots != 9 {
+	if c.API != ":8090" || c.GatewayListen != ":8090" || c.gorge.token != "hunter2" || c.APILease != 10*time.Minute || c.APIRetryWait != time.Minute || c.IdlePoll != 250*time.Millisecond || c.Slots != 9 {
 		t.Errorf("configuration: %+v", c)
 	}
 	if got := c.origin["slots"]; got != "environment, MAX_WORKERS" {
@@ -55,7 +55,7 @@ func TestTheLongerNamesOfGorgeGoFirstAndWhatCannotBeReadIsPassedOver(t *testing.
 		{[]string{"MAX_WORKERS=0"}, 64, "MAX_WORKERS: 0 must be at least 1"},
 		{[]string{"LEASE_DURATION=2h"}, 64, "LEASE_DURATION: must be a whole number of seconds"},
 		{[]string{"MYSQL_PORT=tcp://10.0.0.1:3306"}, 64, "MYSQL_PORT: must be a whole number"},
-		{[]string{"LISTEN_ADDR=nonsense"}, 64, "LISTEN_ADDR: must be a host and a port"},
+		{[]string{"GORGE_TASKQUEUE_LISTEN_ADDR=nonsense"}, 64, "GORGE_TASKQUEUE_LISTEN_ADDR: must be a host and a port"},
 	} {
 		got, err := load(t, "", c.environ, nil)
 		if err != nil || got.Slots != c.want || got.DSN != "" || !strings.HasPrefix(strings.Join(got.gorge.unread, "\n"), c.unread) || len(got.gorge.unread) > 1 {
