@@ -25,7 +25,7 @@ live: packages ## the tests against an installed Phorge (PHORGE_ROOT, ARCANIST_R
 bench: packages ## one table, one run; build/bench.json
 	$(GO) run ./tests/bench
 
-faults: packages ## thirty rounds of kill -9; build/faults.json
+faults: packages ## thirty rounds of kill -9, and five minutes with the API; build/faults.json
 	$(GO) run ./tests/faults
 
 generate: ## the gRPC protocol, with protoc

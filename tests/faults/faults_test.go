@@ -57,6 +57,25 @@ func TestKillsLoseAndDoubleNothing(t *testing.T) {
 	}
 }
 
+// TestCallersOfTheAPILoseAndDoubleNothing is the short form of the minutes over
+// HTTP.
+func TestCallersOfTheAPILoseAndDoubleNothing(t *testing.T) {
+	o := options{http: 5 * time.Second, seed: rand.Uint64(), out: filepath.Join(t.TempDir(), "faults.json")}
+	r, err := run(t.Context(), o, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	if r.ExecutionsHTTP == 0 || r.ExecutionsHTTP == r.Executions {
+		t.Errorf("%d of %d executions were by callers of the API; it should be some", r.ExecutionsHTTP, r.Executions)
+	}
+	if r.Kills["worker"] == 0 {
+		t.Errorf("kills %v; there should be some of workers", r.Kills)
+	}
+}
+
 // TestProofSeesWhatWentWrong gives the proof a world in which all is well, and
 // then one thing is not.
 func TestProofSeesWhatWentWrong(t *testing.T) {

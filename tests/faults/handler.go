@@ -31,12 +31,11 @@ type record struct {
 
 // serveHandler is the role of a handler process.
 func serveHandler() {
-	records, err := os.OpenFile(os.Getenv(recordsVariable), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	h, err := openRecords()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	h := &handler{records: records}
 	plugins.Serve(plugins.Handler{
 		Class:  class,
 		Handle: h.handle,
@@ -46,9 +45,15 @@ func serveHandler() {
 	})
 }
 
+// handler writes down what it does.
 type handler struct {
 	records *os.File
 	runs    atomic.Int64
+}
+
+func openRecords() (*handler, error) {
+	records, err := os.OpenFile(os.Getenv(recordsVariable), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	return &handler{records: records}, err
 }
 
 func (h *handler) handle(ctx context.Context, task *plugins.Task) error {
@@ -65,18 +70,16 @@ func (h *handler) do(ctx context.Context, task *plugins.Task) (tasks.Kind, error
 	if err := task.Decode(&w); err != nil {
 		return tasks.Failed, err
 	}
-	select {
-	case <-time.After(time.Duration(w.Millis * float64(time.Millisecond))):
-	case <-ctx.Done():
+	if pause(ctx, w.takes()) != nil {
 		return tasks.Released, ctx.Err()
 	}
-	switch {
-	case w.Do == retry && task.FailureCount < failures:
-		return tasks.Retry, errors.New("not yet")
-	case w.Do == yield && time.Now().Unix() < w.Until:
-		return tasks.Yielded, plugins.Yield(tasks.MinYield)
-	case w.Do == fail:
-		return tasks.Failed, plugins.Fail(errors.New("never"))
+	switch kind := w.kind(task.FailureCount, time.Now()); kind {
+	case tasks.Retry:
+		return kind, errors.New("not yet")
+	case tasks.Yielded:
+		return kind, plugins.Yield(tasks.MinYield)
+	case tasks.Failed:
+		return kind, plugins.Fail(errors.New("never"))
 	}
 	for _, child := range w.children() {
 		task.Queue(child.task())

@@ -6,13 +6,19 @@
 // every third round has tasks that run in PHP as well, in resident processes and
 // through worker.execute, and those, php-fpm, its children and nginx die too.
 //
-//	go run ./tests/faults                # thirty rounds of 20,000 tasks
-//	go run ./tests/faults --seed 42      # the same tasks and the same kills again, as far as chance allows
+// Then come five minutes in which the queue is used over HTTP as well: two API
+// servers, ten workers that call them, two runtimes and MariaDB die at random
+// moments, and tasks are queued all the time.
 //
-// The processes are real ones, and are this program in three roles: the driver
-// (round.go) starts runtimes (runtime.go), which start handlers (handler.go).
-// The runtimes record what they ask of the store and what they execute, and the
-// handlers record what they do, in files that survive a kill. At the end of a
+//	go run ./tests/faults                    # thirty rounds of 20,000 tasks, and five minutes
+//	go run ./tests/faults --seed 42          # the same tasks and the same kills again, as far as chance allows
+//	go run ./tests/faults --http --minutes 1 # one minute over HTTP, and no more
+//
+// The processes are real ones. The API servers are `gantry serve`; the others are
+// this program in four roles: the driver (round.go, http.go) starts runtimes
+// (runtime.go), which start handlers (handler.go), and workers (worker.go).
+// The runtimes and workers record what they ask of the store or the API and what
+// they execute, and the handlers record what they do, in files that survive a kill. At the end of a
 // round the proof (proof.go) reads all of it, and every row of the database.
 //
 // build/faults.json holds the results. One violation makes the exit code 1.
@@ -46,9 +52,15 @@ func main() {
 	options := options{drain: fullDrain, out: "build/faults.json"}
 	flag.IntVar(&options.rounds, "rounds", 30, "`number` of rounds")
 	flag.IntVar(&options.tasks, "tasks", 20_000, "`number` of tasks a round")
+	minutes := flag.Float64("minutes", 5, "`number` of minutes over HTTP, after the rounds")
+	http := flag.Bool("http", false, "the minutes over HTTP alone")
 	flag.Uint64Var(&options.seed, "seed", rand.Uint64(), "`number` that the tasks and the kills follow from")
 	flag.StringVar(&options.out, "out", options.out, "`file` for the results")
 	flag.Parse()
+	options.http = time.Duration(*minutes * float64(time.Minute))
+	if *http {
+		options.rounds = 0
+	}
 	r, err := run(ctx, options, os.Stderr)
 	if err == nil && len(r.Violations) > 0 {
 		err = fmt.Errorf("%d violations", len(r.Violations))
@@ -63,6 +75,7 @@ type options struct {
 	rounds int
 	tasks  int
 	drain  time.Duration // how long an undisturbed runtime works on a round
+	http   time.Duration // length of the round over HTTP
 	seed   uint64
 	out    string
 }
@@ -71,8 +84,10 @@ type options struct {
 type results struct {
 	Seed             uint64         `json:"seed"`
 	Rounds           int            `json:"rounds"`
-	Tasks            int            `json:"tasks"` // follow-ups included
+	HTTP             string         `json:"http,omitempty"` // how long the queue was used over HTTP as well
+	Tasks            int            `json:"tasks"`          // follow-ups included
 	Executions       int            `json:"executions"`
+	ExecutionsHTTP   int            `json:"executions_http"` // of these, by callers of the API
 	Lost             int            `json:"lost"`
 	Doubled          int            `json:"doubled"`
 	Repeats          int            `json:"repeats"`           // executions after a task's first
@@ -95,50 +110,67 @@ func run(ctx context.Context, o options, progress io.Writer) (sum results, err e
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
+	if o.rounds > 0 {
+		err = playRounds(ctx, o, server, &sum, progress)
+	}
+	if err == nil && o.http > 0 {
+		err = runHTTP(ctx, o, server, &sum, progress)
+	}
+	return sum, err
+}
+
+// playRounds plays those without the API.
+func playRounds(ctx context.Context, o options, server *scratch.MariaDB, sum *results, progress io.Writer) (err error) {
 	php, err := startPHP(server)
 	switch {
 	case errors.Is(err, harness.ErrNoPhorge):
 		sum.Skipped = err.Error()
 		fmt.Fprintf(progress, "NO FAULTS OF PHP ARE MADE, and so nothing is proven of them: %v\n", err)
 	case err != nil:
-		return sum, err
+		return err
 	default:
 		defer func() { err = errors.Join(err, php.stop()) }()
 	}
 	for n := range o.rounds {
 		round, err := newRound(n, o, server, php)
 		if err != nil {
-			return sum, err
+			return err
 		}
 		found, err := round.play(ctx)
 		if err != nil {
-			return sum, fmt.Errorf("round %d of seed %d, in %s: %w", n+1, o.seed, round.dir, err)
+			return fmt.Errorf("round %d of seed %d, in %s: %w", n+1, o.seed, round.dir, err)
 		}
-		sum.add(round, found)
-		fmt.Fprintf(progress, "round %d: %d tasks, %d executions, %d repeats (%d asked for, %d after a lost lease), kills %v, %d pauses, %d violations\n",
-			n+1, found.Tasks, found.Executions, found.Repeats, found.Asked, found.Lost, round.kills, round.pauses, len(found.violations))
-		for _, v := range found.violations {
-			fmt.Fprintln(progress, "  VIOLATION:", v)
-		}
-		if len(found.violations) > 0 {
-			fmt.Fprintln(progress, "  the records of the round stay in", round.dir)
-		} else if err := round.remove(); err != nil {
-			return sum, err
-		}
-		if err := sum.write(o.out); err != nil {
-			return sum, err
+		sum.Rounds++
+		if err := sum.note(fmt.Sprintf("round %d", n+1), round, found, o.out, progress); err != nil {
+			return err
 		}
 	}
-	return sum, nil
+	return nil
+}
+
+// note takes what a round found into the results.
+func (r *results) note(name string, round *round, found findings, file string, progress io.Writer) error {
+	r.add(round, found)
+	fmt.Fprintf(progress, "%s: %d tasks, %d executions (%d over HTTP), %d repeats (%d asked for, %d after a lost lease), kills %v, %d pauses, %d violations\n",
+		name, found.Tasks, found.Executions, found.byCallers, found.Repeats, found.Asked, found.Lost, round.kills, round.pauses, len(found.violations))
+	for _, v := range found.violations {
+		fmt.Fprintln(progress, "  VIOLATION:", v)
+	}
+	if len(found.violations) > 0 {
+		fmt.Fprintln(progress, "  the records of the round stay in", round.dir)
+	} else if err := round.remove(); err != nil {
+		return err
+	}
+	return r.write(file)
 }
 
 func (r *results) add(round *round, found findings) {
-	r.Rounds++
 	if round.php != nil {
 		r.Mixed++
 	}
 	r.Tasks += found.Tasks
 	r.Executions += found.Executions
+	r.ExecutionsHTTP += found.byCallers
 	r.Lost += found.missing
 	r.Doubled += found.doubled
 	r.Repeats += found.Repeats

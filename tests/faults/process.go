@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,12 +18,13 @@ import (
 	"time"
 )
 
-// seat is the place of one runtime: whenever its process ends, another takes
-// its place, as a service manager would do it.
+// seat is the place of one runtime, or of what serves or uses the API: whenever
+// its process ends, another takes its place, as a service manager would do it.
 type seat struct {
-	round *round
-	name  string
-	ended chan struct{}
+	round   *round
+	name    string
+	command func(file func(kind string) string) (*exec.Cmd, error)
+	ended   chan struct{}
 
 	mu       sync.Mutex
 	cmd      *exec.Cmd // nil between two processes
@@ -32,11 +34,14 @@ type seat struct {
 	problem  error
 }
 
-// occupy keeps the seat occupied until stop.
-func (r *round) occupy(name string, rng *rand.Rand) *seat {
-	s := &seat{round: r, name: name, ended: make(chan struct{})}
+// occupy keeps the seat occupied until stop. The command gets names of files for
+// one process.
+func (r *round) occupy(name string, rng *rand.Rand, command func(file func(kind string) string) (*exec.Cmd, error)) *seat {
+	s := &seat{round: r, name: name, command: command, ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
+		// A process dies with the thread that started it.
+		runtime.LockOSThread()
 		for n := 1; s.live(n); n++ {
 			// Sometimes at once, sometimes after those leases have expired.
 			time.Sleep(time.Duration(rng.ExpFloat64() * float64(time.Second)))
@@ -64,17 +69,13 @@ func (s *seat) live(n int) bool {
 	killed := s.killed
 	s.cmd, s.killed = nil, false
 	if err != nil && !killed && cmd.ProcessState.ExitCode() != exitUnavailable {
-		s.problem = fmt.Errorf("runtime %s, process %d, ended by itself: %w; see its log in %s", s.name, n, err, s.round.dir)
+		s.problem = fmt.Errorf("%s, process %d, ended by itself: %w; see its log in %s", s.name, n, err, s.round.dir)
 		return false
 	}
 	return !s.stopping
 }
 
 func (s *seat) start(n int) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	file := func(kind string) string {
 		return filepath.Join(s.round.dir, fmt.Sprintf("%s-%s-%d", kind, s.name, n))
 	}
@@ -83,19 +84,11 @@ func (s *seat) start(n int) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(),
-		dsnVariable+"="+s.round.dsn,
-		historyVariable+"="+file("history"),
-		manifestVariable+"="+s.round.manifest,
-		recordsVariable+"="+s.round.records)
-	if s.round.php != nil {
-		text, err := json.Marshal(s.round.php.reach)
-		if err != nil {
-			return err
-		}
-		cmd.Env = append(cmd.Env, phpVariable+"="+string(text))
+	cmd, err := s.command(file)
+	if err != nil {
+		return err
 	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = log, log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -111,6 +104,29 @@ func (s *seat) start(n int) error {
 	}
 	s.cmd, s.stdin = cmd, stdin
 	return nil
+}
+
+// runtime is the command of a runtime.
+func (r *round) runtime(file func(kind string) string) (*exec.Cmd, error) {
+	cmd, err := r.role(file, dsnVariable+"="+r.dsn, manifestVariable+"="+r.manifest)
+	if err == nil && r.php != nil {
+		var text []byte
+		text, err = json.Marshal(r.php.reach)
+		cmd.Env = append(cmd.Env, phpVariable+"="+string(text))
+	}
+	return cmd, err
+}
+
+// role is the command of this program in another role.
+func (r *round) role(file func(kind string) string, variables ...string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), historyVariable+"="+file("history"), recordsVariable+"="+r.records)
+	cmd.Env = append(cmd.Env, variables...)
+	return cmd, nil
 }
 
 func (s *seat) fail(err error) {

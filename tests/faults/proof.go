@@ -18,6 +18,7 @@ import (
 // findings is what the proof of a round found.
 type findings struct {
 	storetest.Report
+	byCallers  int // executions under leases over HTTP
 	missing    int // tasks that are nowhere
 	doubled    int // tasks that are there, or were done, twice
 	violations []string
@@ -134,6 +135,9 @@ func (f *findings) compare(rows []tasks.Record, history []storetest.Event, recor
 	for _, event := range history {
 		if event.Op == storetest.OpExecute && !event.Answer {
 			begun[event.Items[0].ID]++
+			if _, caller := tasks.ParseCaller(event.Items[0].Owner); caller {
+				f.byCallers++
+			}
 		}
 	}
 	runs := runsByTask(records)

@@ -140,9 +140,9 @@ func (r *round) play(ctx context.Context) (findings, error) {
 		return findings{}, err
 	}
 
-	seats := []*seat{r.occupy("a", r.fork())}
+	seats := []*seat{r.occupy("a", r.fork(), r.runtime)}
 	if r.two {
-		seats = append(seats, r.occupy("b", r.fork()))
+		seats = append(seats, r.occupy("b", r.fork(), r.runtime))
 	}
 	lateDone := make(chan struct{})
 	go func() {

@@ -33,12 +33,17 @@ const exitUnavailable = 3
 // leaseTime is short, so that what a killed runtime held resumes soon.
 const leaseTime = 3 * time.Second
 
-// playRole plays the role of a handler or of a runtime, when this process was
-// started as one.
+// playRole plays the role of a handler, a worker or a runtime, when this process
+// was started as one.
 func playRole() bool {
 	switch {
 	case os.Getenv(pluginpb.Handshake().MagicCookieKey) != "":
 		serveHandler()
+	case os.Getenv(workerVariable) != "":
+		if err := serveWorker(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case os.Getenv(dsnVariable) != "":
 		err := serveRuntime()
 		if err != nil {

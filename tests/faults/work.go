@@ -86,6 +86,22 @@ func (w work) children() []work {
 	return children
 }
 
+// kind is what a run of the task comes to that has failed so often.
+func (w work) kind(failureCount int, now time.Time) tasks.Kind {
+	switch {
+	case w.Do == retry && failureCount < failures:
+		return tasks.Retry
+	case w.Do == yield && now.Unix() < w.Until:
+		return tasks.Yielded
+	case w.Do == fail:
+		return tasks.Failed
+	}
+	return tasks.Succeeded
+}
+
+// takes is how long a run takes.
+func (w work) takes() time.Duration { return time.Duration(w.Millis * float64(time.Millisecond)) }
+
 // result is how the task is to be archived.
 func (w work) result() int {
 	if w.Do == fail {
