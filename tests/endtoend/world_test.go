@@ -47,19 +47,23 @@ func newWorld(t *testing.T, dsn string) *world {
 }
 
 // node makes a process that runs tasks with an executor. It is not started.
-func (w *world) node(executor tasks.Executor, slots int) *node {
+func (w *world) node(executor tasks.Executor, slots int, change ...func(*runtime.Config)) *node {
 	w.Helper()
 	store, err := phorge.Open(w.Context(), phorge.Config{DSN: w.dsn})
 	w.must(err)
 	w.Cleanup(func() { store.Close() })
 	n := &node{store: store}
 	n.recorder = storetest.NewRecorder(store, &n.history)
-	n.Runtime, err = runtime.New(runtime.Config{
+	c := runtime.Config{
 		Store:     n.recorder,
 		Classes:   map[string]runtime.Class{class: {Executor: n.recorder.Executor(executor)}},
 		Slots:     slots,
 		LeaseTime: 3 * time.Second,
-	})
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	n.Runtime, err = runtime.New(c)
 	w.must(err)
 	w.Cleanup(func() { n.Close() })
 	w.nodes = append(w.nodes, n)
