@@ -12,10 +12,7 @@ import (
 
 // TestAcceptance is the script that every store passes over HTTP.
 func TestAcceptance(t *testing.T) {
-	for _, backend := range []struct {
-		name string
-		open func(testing.TB) subject
-	}{{"Memory", openMemory}, {"MariaDB", openMariaDB}, {"SQLite", openSQLite}, {"Redis", openRedis}} {
+	for _, backend := range backends {
 		t.Run(backend.name, func(t *testing.T) {
 			for _, row := range acceptance {
 				t.Run(row.name, func(t *testing.T) {

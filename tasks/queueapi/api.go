@@ -37,6 +37,7 @@ type queue struct {
 	name   string
 	room   room
 	gather gatherer
+	given  given
 	counts sample[stats]
 	ready  sample[struct{}]
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
+// backends are the stores that the API is served on, and the model of them.
+var backends = []struct {
+	name string
+	open func(testing.TB) subject
+}{{"Memory", openMemory}, {"MariaDB", openMariaDB}, {"SQLite", openSQLite}, {"Redis", openRedis}}
+
 // openMemory answers the model. Its clock is far from the host's.
 func openMemory(testing.TB) subject {
 	m := storetest.NewMemory(func() int64 { return 2_000_000_000 })

@@ -80,7 +80,11 @@ func enqueue(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	created, err := c.create(news)
+	once, err := c.once()
+	if err != nil {
+		return answer{}, err
+	}
+	created, err := c.create(news, once)
 	if err != nil {
 		return answer{}, err
 	}
@@ -111,13 +115,26 @@ type created struct {
 	duplicate bool
 }
 
-// create queues tasks and wakes who waits for them.
-func (c *call) create(news []tasks.NewTask) (created, error) {
+// once answers the idempotency key of the call, nil when it has none.
+func (c *call) once() (*tasks.Once, error) {
+	keys := c.r.Header.Values("Idempotency-Key")
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	once := tasks.Once{Key: strings.Join(keys, ","), Keep: c.KeepKeys}
+	if err := once.Check(); err != nil {
+		return nil, badRequest("Idempotency-Key must have 1 to %d characters of printable ASCII without spaces", tasks.MaxKey)
+	}
+	return &once, nil
+}
+
+// create queues tasks, once where there is a key, and wakes who waits for them.
+func (c *call) create(news []tasks.NewTask, once *tasks.Once) (created, error) {
 	if len(news) == 0 {
 		return created{views: []taskView{}}, nil
 	}
 	end := c.traced(news)
-	made, err := c.write(news)
+	made, err := c.write(news, once)
 	ids := make([]int64, len(made.views))
 	for i, v := range made.views {
 		ids[i] = v.ID
@@ -126,12 +143,10 @@ func (c *call) create(news []tasks.NewTask) (created, error) {
 	return made, err
 }
 
-// write queues tasks, once where there is a key.
-func (c *call) write(news []tasks.NewTask) (created, error) {
+func (c *call) write(news []tasks.NewTask, once *tasks.Once) (created, error) {
 	ctx, cancel := c.store()
 	defer cancel()
-	keys := c.r.Header.Values("Idempotency-Key")
-	if len(keys) == 0 {
+	if once == nil {
 		ids, now, err := c.queue.gather.enqueue(ctx, news)
 		if err != nil {
 			return created{}, err
@@ -139,11 +154,7 @@ func (c *call) write(news []tasks.NewTask) (created, error) {
 		c.queue.room.wake(news)
 		return created{views: viewsOf(news, ids, now)}, nil
 	}
-	once := tasks.Once{Key: strings.Join(keys, ","), Keep: c.KeepKeys}
-	if err := once.Check(); err != nil {
-		return created{}, badRequest("Idempotency-Key must have 1 to %d characters of printable ASCII without spaces", tasks.MaxKey)
-	}
-	ids, duplicate, err := c.queue.Store.EnqueueOnce(ctx, once, news)
+	ids, duplicate, err := c.queue.Store.EnqueueOnce(ctx, *once, news)
 	if err != nil {
 		return created{}, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // posts are the paths that take a body.
-var posts = []string{"enqueue", "lease", "complete", "fail", "yield", "renew", "settle", "cancel", "awaken"}
+var posts = []string{"enqueue", "lease", "complete", "fail", "yield", "renew", "settle", "cancel", "awaken", "finalize", "resolve", "enqueue-event"}
 
 // fuzzed calls the handler with a body and answers why the answer is not right.
 // A working store gives no reason for any 5xx.
@@ -51,6 +51,8 @@ var seeds = []string{
 	`{"taskID":1,"fence":1,"duration":1}`, `{"taskID":"1","fence":9223372036854775807}`, `{"taskID":-9223372036854775808}`,
 	`{"taskID":1,"duration":9223372036854775807}`, `{"taskID":1,"followups":[{"taskClass":"A","data":"{}"}]}`, `{"taskID":1,"followups":{}}`,
 	`{"taskID":1,"permanent":true,"retryWait":0,"message":"x"}`, `{"settlements":[{"taskID":1,"fence":1,"outcome":"complete"},{},null,[]]}`,
+	`{"taskID":1,"leaseOwner":"w","leaseExpires":9,"outcome":"retry","retryWait":1}`, `{"taskID":1,"leaseOwner":"w","leaseExpires":9,"duration":1,"followups":[{}]}`,
+	`{"eventID":"e","task":{"taskClass":"A","data":"1"}}`, `{"eventID":"","task":null}`,
 	`{"taskIDs":[1,"2",null]}`, `{"taskIDs":null}`, strings.Repeat("[", 600), `{"a":` + strings.Repeat(`{"a":`, 600),
 }
 

@@ -47,6 +47,7 @@ func lease(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	c.queue.given.note(c.who.Name, c.address(), held)
 	views := make([]taskView, len(held))
 	for i, t := range held {
 		views[i] = view(t, nil).withData(t.Data)

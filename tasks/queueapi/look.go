@@ -220,6 +220,7 @@ func meta(c *call) (answer, error) {
 	capabilities := []string{"attempts", "awaken", "cursor", "fence", "followups", "idempotency", "renew", "settle", "wait"}
 	return answer{Data: map[string]any{
 		"protocol": protocol, "instance": c.queue.name, "backend": c.queue.Backend, "capabilities": capabilities,
+		"executionVersion": executionVersion, "leaseOutcomes": true, // what Gorge's workers ask for
 		"limits": map[string]int64{
 			"body": c.MaxBody, "tasks": int64(c.MaxTasks), "lease": maxLease, "wait": int64(c.MaxWait.Seconds()),
 			"owner": tasks.MaxCaller, "leaseDuration": int64(c.LeaseTime.Seconds()), "retryWait": int64(c.RetryWait.Seconds()),

@@ -1,6 +1,7 @@
 package queueapi
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -11,6 +12,10 @@ type renewRequest struct {
 	TaskID   number  `json:"taskID"`
 	Fence    *int64  `json:"fence"`
 	Duration *number `json:"duration"` // seconds
+
+	// As Gorge's workers name the lease, instead of X-Lease-Owner and fence.
+	Owner   string `json:"leaseOwner"`
+	Expires number `json:"leaseExpires"`
 }
 
 // renew extends a lease, also one that expired and that nobody has taken.
@@ -19,17 +24,13 @@ func renew(c *call) (answer, error) {
 	if err := c.decode(&in); err != nil {
 		return answer{}, err
 	}
-	name, err := c.owner()
-	if err != nil {
-		return answer{}, err
-	}
 	length, err := span("duration", in.Duration, c.LeaseTime, maxWait, time.Second)
 	if err != nil || length < time.Second {
 		return answer{}, badRequest("duration must be a whole number from 1 to %d", maxWait)
 	}
 	ctx, cancel := c.store()
 	defer cancel()
-	held, err := c.leaseOf(ctx, name, int64(in.TaskID), in.Fence)
+	held, err := c.leaseToRenew(ctx, in)
 	if err != nil {
 		return answer{}, err
 	}
@@ -53,4 +54,16 @@ func renew(c *call) (answer, error) {
 		return answer{}, fmt.Errorf("the lease is renewed; read it: %w", err)
 	}
 	return answer{Data: view(record.Task, record.Archive)}, nil
+}
+
+func (c *call) leaseToRenew(ctx context.Context, in renewRequest) (tasks.Lease, error) {
+	if in.Owner != "" || in.Expires != 0 {
+		_, held, err := c.heldIn(ctx, window{in.TaskID, in.Owner, in.Expires})
+		return held, err
+	}
+	name, err := c.owner()
+	if err != nil {
+		return tasks.Lease{}, err
+	}
+	return c.leaseOf(ctx, name, int64(in.TaskID), in.Fence)
 }

@@ -138,16 +138,23 @@ func (n *number) UnmarshalJSON(text []byte) error {
 func (c *call) owner() (string, error) {
 	name := c.r.Header.Get("X-Lease-Owner")
 	if name == "" {
-		address, err := netip.ParseAddrPort(c.r.RemoteAddr)
-		if err != nil {
+		address := c.address()
+		if !address.IsValid() {
 			return "", badRequest("say who leases in X-Lease-Owner")
 		}
-		name = address.Addr().Unmap().WithZone("").String()
+		name = address.String()
 	}
 	if err := (tasks.Caller{Name: name}).Check(); err != nil {
 		return "", badRequest("X-Lease-Owner: %s", strings.TrimPrefix(err.Error(), tasks.ErrInvalid.Error()+": "))
 	}
 	return name, nil
+}
+
+// address answers where the call comes from; the zero value when that is no
+// address.
+func (c *call) address() netip.Addr {
+	from, _ := netip.ParseAddrPort(c.r.RemoteAddr)
+	return from.Addr().Unmap().WithZone("")
 }
 
 // whole reads a query parameter that is a whole number.

@@ -21,6 +21,7 @@ const (
 	codeNotFound      = "ERR_NOT_FOUND"
 	codeConflict      = "ERR_CONFLICT"
 	codeLeaseConflict = "ERR_LEASE_CONFLICT"
+	codeEventConflict = "ERR_EVENT_CONFLICT"
 	codeTooLarge      = "ERR_TOO_LARGE"
 	codeUnavailable   = "ERR_UNAVAILABLE"
 	codeInternal      = "ERR_INTERNAL"

@@ -106,7 +106,8 @@ func span(name string, n *number, absent time.Duration, most int64, unit time.Du
 }
 
 // leaseOf answers the lease that a caller settles or renews. Without a fence it
-// is whatever lease the row carries, if it is one of that name.
+// is whatever lease the row carries, if it is one of that name; and without a
+// name too, the one that was given there last.
 func (c *call) leaseOf(ctx context.Context, name string, id int64, fence *int64) (tasks.Lease, error) {
 	if id < 1 {
 		return tasks.Lease{}, badRequest("taskID must be the id of a task")
@@ -116,6 +117,11 @@ func (c *call) leaseOf(ctx context.Context, name string, id int64, fence *int64)
 			return tasks.Lease{}, badRequest("fence must be the one that the lease was answered with")
 		}
 		return tasks.Lease{Owner: tasks.Caller{Name: name, Fence: *fence}.String(), Fence: *fence}, nil
+	}
+	if c.r.Header.Get("X-Lease-Owner") == "" {
+		if held, ok := c.queue.given.find(c.who.Name, c.address(), id); ok {
+			return held, nil
+		}
 	}
 	record, err := c.queue.Store.Get(ctx, id)
 	if err != nil && !errors.Is(err, tasks.ErrNotFound) {
