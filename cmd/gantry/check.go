@@ -139,7 +139,7 @@ a problem. JSON is one document.`,
 		if err := c.checkTurns(); err != nil {
 			report.Findings = append(report.Findings, finding{problem, "slots", err.Error()})
 		}
-		report.Findings = slices.Concat(report.Findings, checkAPI(c), checkGateway(ctx, c), checkSocket(c.Socket))
+		report.Findings = slices.Concat(report.Findings, checkAPI(c), checkGateway(ctx, c), checkSocket(c.Socket), checkTraces())
 		if err := a.printCheck(report); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/phorge-gantry/gantry/bridge/pool"
@@ -62,6 +63,17 @@ func (c *config) serveMetrics(page http.Handler, log zerolog.Logger) (hangUp fun
 		server.Close()
 		<-served
 	}, nil
+}
+
+// checkTraces looks whether traces can be sent, where they are to be.
+func checkTraces() []finding {
+	switch variable, err := tracing.Collector(); {
+	case err != nil:
+		return []finding{{problem, "traces", strings.TrimPrefix(err.Error(), "traces: ")}}
+	case variable != "":
+		return []finding{{ok, "traces", "spans are sent to the collector that " + variable + " names; whether it answers was not looked at"}}
+	}
+	return nil
 }
 
 // close ends it before the stores are closed. The end of ctx cuts short what is

@@ -221,3 +221,17 @@ func TestStatesOfProcessesAreCounted(t *testing.T) {
 		t.Errorf("PHP processes are counted as %v", got)
 	}
 }
+
+func TestCheckLooksAtTheVariablesOfTraces(t *testing.T) {
+	if got := checkTraces(); got != nil {
+		t.Errorf("without any it finds %v", got)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:hunter2@collector:4318")
+	if got := checkTraces(); len(got) != 1 || got[0].Level != ok || strings.Contains(got[0].Message, "hunter2") {
+		t.Errorf("with a collector it finds %v", got)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	if got := checkTraces(); len(got) != 1 || got[0].Level != problem {
+		t.Errorf("with another protocol it finds %v", got)
+	}
+}

@@ -37,11 +37,7 @@ type Tracer struct {
 // protocol is an error, as is an endpoint that is no URL. Whether the collector
 // can be reached is not looked at.
 func Start(version string, log zerolog.Logger) (*Tracer, error) {
-	variable := endpointVariable()
-	if variable == "" {
-		return nil, nil
-	}
-	if err := check(variable); err != nil {
+	if variable, err := Collector(); variable == "" || err != nil {
 		return nil, err
 	}
 	otel.SetErrorHandler(&complaints{log: log})
@@ -62,6 +58,15 @@ func Start(version string, log zerolog.Logger) (*Tracer, error) {
 	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(&mortal{exporter, calls}), sdk.WithResource(about))
 	t.Tracer = t.provider.Tracer("github.com/phorge-gantry/gantry", trace.WithInstrumentationVersion(version))
 	return t, nil
+}
+
+// Collector answers which variable of the environment names the collector, "" when
+// traces are off, and what is wrong with the variables.
+func Collector() (variable string, err error) {
+	if variable = endpointVariable(); variable == "" {
+		return "", nil
+	}
+	return variable, check(variable)
 }
 
 // endpointVariable answers which variable names the collector, "" when traces
