@@ -61,7 +61,7 @@ func (s *Store) connect(ctx context.Context) error {
 }
 
 // options answers how to connect, from whichever form it was given in.
-func (c Config) options() (*goredis.UniversalOptions, error) {
+func (c *Config) options() (*goredis.UniversalOptions, error) {
 	o := goredis.UniversalOptions{}
 	switch {
 	case c.Options != nil:
@@ -69,10 +69,11 @@ func (c Config) options() (*goredis.UniversalOptions, error) {
 	case c.URL == "":
 		return nil, errors.New("neither the URL of a Redis nor options are given")
 	default:
-		simple, more, err := parse(c.URL)
+		simple, more, volatile, err := parse(c.URL)
 		if err != nil {
 			return nil, err
 		}
+		c.Volatile = c.Volatile || volatile
 		o = goredis.UniversalOptions{
 			Addrs: append([]string{simple.Addr}, more...), DB: simple.DB,
 			Username: simple.Username, Password: simple.Password, TLSConfig: simple.TLSConfig, Protocol: simple.Protocol,
@@ -99,14 +100,17 @@ func (c Config) options() (*goredis.UniversalOptions, error) {
 	return &o, nil
 }
 
-// parse reads a URL, and the further addresses that it names. Its errors do not
-// repeat it, because it can hold a password.
-func parse(text string) (o *goredis.Options, more []string, err error) {
+// parse reads a URL, the further addresses that it names, and whether it accepts
+// that tasks are lost. Its errors do not repeat it, because it can hold a password.
+func parse(text string) (o *goredis.Options, more []string, volatile bool, err error) {
 	u, err := url.Parse(text)
 	if err == nil {
 		query := u.Query()
-		more = query["addr"]
+		more, volatile = query["addr"], query.Get("volatile") == "true"
 		query.Del("addr")
+		if volatile {
+			query.Del("volatile")
+		}
 		u.RawQuery = query.Encode()
 		o, err = goredis.ParseURL(u.String())
 	}
@@ -115,9 +119,9 @@ func parse(text string) (o *goredis.Options, more []string, err error) {
 		err = broken.Err
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("the URL of the Redis must be such as redis://host:6379/0: %w", err)
+		return nil, nil, false, fmt.Errorf("the URL of the Redis must be such as redis://host:6379/0: %w", err)
 	}
-	return o, more, nil
+	return o, more, volatile, nil
 }
 
 // probe asks the first address that answers what it is.
@@ -173,7 +177,7 @@ func (s *Store) check(ctx context.Context, c goredis.Cmdable) error {
 		return nil
 	}
 	if !s.config.Volatile {
-		return fmt.Errorf("%s: it keeps no append-only file, so it would lose tasks when it ends; set appendonly yes (CONFIG SET appendonly yes, and in its configuration file), with appendfsync always if not even the last second may be lost, or accept the loss", s.place)
+		return fmt.Errorf("%s: it keeps no append-only file, so it would lose tasks when it ends; set appendonly yes (CONFIG SET appendonly yes, and in its configuration file), with appendfsync always if not even the last second may be lost, or accept the loss with ?volatile=true in the URL", s.place)
 	}
 	s.config.Log.Warn().Msgf("%s: it keeps no append-only file and loses tasks when it ends", s.place)
 	return nil

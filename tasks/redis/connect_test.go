@@ -37,7 +37,11 @@ func TestB48ServersThatCouldDropTasksAreRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			s, err := Open(t.Context(), Config{URL: serve(t, c.args...), Volatile: c.volatile, Log: zerolog.New(&log)})
+			url := serve(t, c.args...)
+			if c.volatile {
+				url += "?volatile=true"
+			}
+			s, err := Open(t.Context(), Config{URL: url, Log: zerolog.New(&log)})
 			switch {
 			case c.refusal == "" && err != nil:
 				t.Fatal(err)
@@ -135,6 +139,7 @@ func TestWhatCannotBeOpenedIsExplainedWithoutThePassword(t *testing.T) {
 		{Config{URL: "http://u:hunter2@host"}, "must be such as"},
 		{Config{URL: "redis://u:hunter2@127.0.0.1:1"}, "127.0.0.1:1"},
 		{Config{URL: "redis://u:hunter2@127.0.0.1:1/0?nonsense=1"}, "nonsense"},
+		{Config{URL: "redis://u:hunter2@127.0.0.1:1/0?volatile=perhaps"}, "volatile"},
 		{Config{URL: "redis://localhost", Instance: "a{b}"}, "instance"},
 		{Config{URL: "redis://localhost", Instance: strings.Repeat("a", 65)}, "instance"},
 		{Config{Options: &goredis.UniversalOptions{}}, "no address"},

@@ -62,7 +62,7 @@ import (
 type Config struct {
 	// URL of the server: redis://user:password@host:6379/0, rediss:// with TLS, or
 	// unix:///path/to/socket?db=0. Of a cluster one node is enough; more are named
-	// by ?addr=host:port, which may be repeated.
+	// by ?addr=host:port, which may be repeated. ?volatile=true is Volatile.
 	URL string
 
 	// Options say more than a URL can, such as the Sentinels of a master. When they
