@@ -32,6 +32,9 @@ PHP their tasks stay as they are, and each such class is logged once.
 Several instances are worked on side by side, each with handlers and PHP of its own.
 They share the slots by turns, so that a busy one cannot starve another.
 
+With api set, the queues are served over HTTP as well, as by ` + "`gantry serve`" + `, and
+what comes in there starts at once; not with --until-empty.
+
 The first SIGTERM, SIGINT or SIGHUP drains: no task is leased any more, unstarted ones go
 back to the queue, running ones may end within drain_timeout. A second stops at
 once: running tasks are cancelled and go back too. Neither costs a task an
@@ -44,6 +47,7 @@ they do not make the run itself a failure.`,
   gantry run --phorge /opt/phorge --php-processes 2..8
   gantry run --dsn-file dsn --conduit https://phorge.example.com/ --conduit-key-file keys.json
   gantry run --config /etc/gantry/gantry.yaml --slots 64
+  gantry run --sqlite queue.db --plugins plugins.yaml --api 127.0.0.1:8090
   gantry run --until-empty --output json`,
 		Args: noArgs,
 	}
