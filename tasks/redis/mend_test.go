@@ -238,6 +238,64 @@ func TestLeasingPassesOverEntriesWithoutATask(t *testing.T) {
 	sound(t, s)
 }
 
+// What a person wrote by hand may be anything.
+func TestTasksThatAreNoTasksAreInNobodysWay(t *testing.T) {
+	s := open(t, Config{URL: serve(t)})
+	s.upkeepDue.Store(1 << 62)
+	ctx := t.Context()
+	ids := must(s.Enqueue(ctx, some(12)))
+	damage := func(i int, args ...any) {
+		t.Helper()
+		key := s.taskKey(ids[i])
+		for j, arg := range args {
+			if arg == "KEY" {
+				args[j] = key
+			}
+		}
+		if err := s.client.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(8, "SET", "KEY", "a text")
+	damage(1, "HDEL", "KEY", "taskClass")
+	damage(2, "HDEL", "KEY", "dateCreated", "dateModified", "data")
+	damage(3, "HSET", "KEY", "priority", "high")
+	damage(4, "HSET", "KEY", "leaseExpires", "soon")
+	damage(5, "HSET", "KEY", "failureCount", "many", "failureTime", "once")
+	damage(6, "HSET", "KEY", "taskClass", "Other")
+	damage(7, "HSET", "KEY", "leaseOwner", "gantry:zzzzzzzzzzzzzzzzzz:-:n:h", "leaseExpires", "1")
+	damage(0, "HSET", "KEY", "result", "7")
+	req := want(100)
+	req.Others.PickupDelay = 1
+	for range 3 {
+		if _, err := s.Lease(ctx, req); err != nil && !errors.Is(err, tasks.ErrSearching) {
+			t.Fatal(err)
+		}
+	}
+	mendAll(t, s)
+	for what, call := range everyCall(t, s) {
+		if err := call(); err != nil && !errors.Is(err, tasks.ErrNotFound) && !errors.Is(err, tasks.ErrSearching) {
+			t.Errorf("%s answered %v", what, err)
+		}
+	}
+	req.Others.PickupDelay = 0
+	leased := map[int64]bool{}
+	for range 5 {
+		some, err := s.Lease(ctx, req)
+		if err != nil && !errors.Is(err, tasks.ErrSearching) {
+			t.Fatal(err)
+		}
+		for _, task := range some {
+			leased[task.ID] = true
+		}
+	}
+	for _, id := range ids[9:] {
+		if !leased[id] {
+			t.Errorf("task %d was not leased, only %v", id, leased)
+		}
+	}
+}
+
 func TestIdsAreNotUsedTwiceWhenTheirCounterIsLost(t *testing.T) {
 	s := open(t, Config{URL: serve(t)})
 	ctx := t.Context()

@@ -99,10 +99,21 @@ local function leave(t)
   put('unripe:' .. t.class, t.id, false)
 end
 
+-- fetch answers fields of a task. A key that holds something else is no task; it
+-- must not stop the others.
+local function fetch(id, ...)
+  local row = redis.pcall('HMGET', root .. 'task:' .. id, ...)
+  if not row.err then
+    return row
+  elseif find(row.err, '^WRONGTYPE') then
+    return {}
+  end
+  error(row)
+end
+
 -- read answers what the indexes know of a task; nil when there is none.
 local function read(id)
-  local r = call('HMGET', root .. 'task:' .. id, 'taskClass', 'leaseOwner', 'leaseExpires', 'priority', 'failureCount',
-    'result', 'failureTime')
+  local r = fetch(id, 'taskClass', 'leaseOwner', 'leaseExpires', 'priority', 'failureCount', 'result', 'failureTime')
   if not r[1] then
     return nil
   end

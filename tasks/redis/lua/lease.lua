@@ -14,7 +14,7 @@ local fields = {
 }
 
 local function whole(id)
-  return call('HMGET', root .. 'task:' .. id, unpack(fields))
+  return fetch(id, unpack(fields))
 end
 
 -- Whoever asks again is told what was leased, as far as it still is.
@@ -197,7 +197,7 @@ local function pick(heap, n)
       local delay = (named[s.class] or others).delay
       s.at = s.at + 2
       -- The seconds of two epochs can differ by one when hardly any time passed.
-      if t and delay > 0 and now - tonumber(t.row[9]) <= delay then
+      if t and delay > 0 and now - (tonumber(t.row[9]) or 0) <= delay then
         if s.fresh then
           -- Ids ascend in time, so behind a young one of a priority there are
           -- only younger ones.
