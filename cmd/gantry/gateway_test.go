@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/phorge-gantry/gantry/tasks/token"
 	"github.com/phorge-gantry/gantry/tests/harness"
@@ -255,35 +248,14 @@ func gatewayStops(s *gatewaySite) {
 	}
 }
 
-// certificate makes one for 127.0.0.1 that authorizes itself.
-func certificate(t *testing.T) (certificate, key string, trusted *x509.CertPool) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	public, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var certificates, keys bytes.Buffer
-	_ = pem.Encode(&certificates, &pem.Block{Type: "CERTIFICATE", Bytes: public})
-	_ = pem.Encode(&keys, &pem.Block{Type: "PRIVATE KEY", Bytes: secret})
-	trusted = x509.NewCertPool()
-	trusted.AppendCertsFromPEM(certificates.Bytes())
-	return writeFile(t, "certificate.pem", certificates.String(), 0o600), writeFile(t, "key.pem", keys.String(), 0o600), trusted
-}
-
 func gatewaySpeaksTLS(s *gatewaySite) {
-	file, key, trusted := certificate(s.t)
+	file, key := harness.Certificate(s.t)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(text)
 	_, address := s.begin("--gateway-certificate", file, "--gateway-certificate-key", key)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}}
 	if status, body, err := s.call(client, "https://"+address, "conduit.ping", "X-Service-Token", s.token); status != 200 || body != pong {

@@ -85,17 +85,22 @@ func buildBinaries(t *testing.T, handlers ...string) string {
 	return dir
 }
 
-// gantryRun is a process of `gantry run`.
+// gantryRun is a process of `gantry run`, or of another command that works on.
 type gantryRun struct {
 	*exec.Cmd
 	log *harness.Buffer
 }
 
-// startGantryRun starts one, which is killed when the test ends.
+// startGantryRun starts `gantry run`, which is killed when the test ends.
 func startGantryRun(t *testing.T, gantry string, args ...string) gantryRun {
 	t.Helper()
+	return startCommand(t, gantry, append([]string{"run"}, args...)...)
+}
+
+func startCommand(t *testing.T, gantry string, args ...string) gantryRun {
+	t.Helper()
 	log := &harness.Buffer{}
-	run := exec.Command(gantry, append([]string{"run"}, args...)...)
+	run := exec.Command(gantry, args...)
 	run.Stderr = log
 	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := run.Start(); err != nil {

@@ -1,6 +1,8 @@
 package live
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"io"
@@ -83,13 +85,8 @@ func TestB42AGatewayStandsBeforeAPhorge(t *testing.T) {
 		t.Errorf("problem %q, want the refusal of a call without TLS", problem)
 	}
 
-	// With TLS, which PHP is told of as Phorge's guide has it, they pass.
-	preamble := filepath.Join(g.Root(), "support", "preamble.php")
-	text := "<?php if (@$_SERVER['HTTP_X_FORWARDED_PROTO'] == 'https') { $_SERVER['HTTPS'] = 'on'; }"
-	if err := os.WriteFile(preamble, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Remove(preamble) })
+	// With TLS they pass.
+	g.believeForwarded(t)
 	secure := httptest.NewUnstartedServer(nil)
 	secure.Config = gate.Server()
 	secure.Config.Handler = server.Config.Handler
@@ -118,4 +115,28 @@ func TestB42AGatewayStandsBeforeAPhorge(t *testing.T) {
 	if outcome.Kind != tasks.Succeeded || g.ran(t, task.ID) != 1 {
 		t.Errorf("the task came to %s, %q, and ran %d times", outcome.Kind, outcome.Reason, g.ran(t, task.ID))
 	}
+}
+
+// believeForwarded has PHP believe a proxy that says that it was called over TLS,
+// as Phorge's guide has it, until the test ends.
+func (g *ground) believeForwarded(t *testing.T) {
+	t.Helper()
+	preamble := filepath.Join(g.Root(), "support", "preamble.php")
+	text := "<?php if (@$_SERVER['HTTP_X_FORWARDED_PROTO'] == 'https') { $_SERVER['HTTPS'] = 'on'; }"
+	if err := os.WriteFile(preamble, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(preamble) })
+}
+
+// trusting answers a client that trusts an authority and no other.
+func trusting(t *testing.T, authority string) *http.Client {
+	t.Helper()
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 }
