@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	_ "embed" // of the scripts
+	"embed"
 	"fmt"
 	"strconv"
 	"sync"
@@ -11,32 +11,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed lua/common.lua
-	commonLua string
-	//go:embed lua/trim.lua
-	trimLua string
-	//go:embed lua/open.lua
-	openLua string
-	//go:embed lua/enqueue.lua
-	enqueueLua string
-	//go:embed lua/lease.lua
-	leaseLua string
-	//go:embed lua/renew.lua
-	renewLua string
-	//go:embed lua/settle.lua
-	settleLua string
-	//go:embed lua/operate.lua
-	operateLua string
-	//go:embed lua/stats.lua
-	statsLua string
-	//go:embed lua/mend.lua
-	mendLua string
-	//go:embed lua/upkeep.lua
-	upkeepLua string
-	//go:embed lua/ready.lua
-	readyLua string
-)
+//go:embed lua/*.lua
+var lua embed.FS
 
 // When memory is full, the server refuses a script before it begins, and so no
 // script stops halfway. What queues is refused; the others are let through, because
@@ -47,17 +23,29 @@ const (
 )
 
 var (
-	openScript    = goredis.NewScript(letThrough + commonLua + openLua)
-	enqueueScript = goredis.NewScript(refusedWhenFull + commonLua + enqueueLua)
-	leaseScript   = goredis.NewScript(letThrough + commonLua + leaseLua)
-	renewScript   = goredis.NewScript(letThrough + commonLua + renewLua)
-	settleScript  = goredis.NewScript(letThrough + commonLua + trimLua + settleLua)
-	operateScript = goredis.NewScript(letThrough + commonLua + trimLua + operateLua)
-	statsScript   = goredis.NewScript(letThrough + commonLua + statsLua)
-	mendScript    = goredis.NewScript(letThrough + commonLua + mendLua)
-	upkeepScript  = goredis.NewScript(letThrough + commonLua + trimLua + upkeepLua)
-	readyScript   = goredis.NewScript(letThrough + commonLua + readyLua)
+	openScript    = script(letThrough, "common", "open")
+	enqueueScript = script(refusedWhenFull, "common", "queue", "answers", "enqueue")
+	leaseScript   = script(letThrough, "common", "places", "answers", "lease")
+	renewScript   = script(letThrough, "common", "places", "renew")
+	settleScript  = script(letThrough, "common", "places", "queue", "trim", "settle")
+	operateScript = script(letThrough, "common", "places", "trim", "answers", "operate")
+	statsScript   = script(letThrough, "common", "stats")
+	mendScript    = script(letThrough, "common", "places", "mend")
+	upkeepScript  = script(letThrough, "common", "trim", "upkeep")
+	readyScript   = script(letThrough, "common", "ready")
 )
+
+// script joins files: what a script needs, and then the script.
+func script(head string, names ...string) *goredis.Script {
+	for _, name := range names {
+		text, err := lua.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // it is compiled in
+		}
+		head += string(text)
+	}
+	return goredis.NewScript(head)
+}
 
 // run runs a script, which the server is sent only when it does not have it.
 func (s *Store) run(ctx context.Context, script *goredis.Script, args ...any) (any, error) {

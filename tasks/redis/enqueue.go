@@ -94,7 +94,7 @@ func validate(news []tasks.NewTask) error {
 	return nil
 }
 
-// appendTasks describes tasks as the function insert of lua/common.lua reads them.
+// appendTasks describes tasks as the function insert of lua/queue.lua reads them.
 func appendTasks(args []any, news []tasks.NewTask) []any {
 	for _, n := range news {
 		priority, delay := "", ""

@@ -8,7 +8,7 @@
 // hash, task:<id>, with Phorge's column names as fields and the exact bytes of its
 // data; it stays where it is when the task is archived, and is deleted when the
 // archive forgets it. What is due, and in which order, stands in indexes: sorted
-// sets, one for each lane of a class (lua/common.lua), so that a lease looks at the
+// sets, one for each lane of a class (lua/places.lua), so that a lease looks at the
 // ends of a few sets, whatever is in them. The hash is the truth, an index only
 // says where to look: whoever comes upon an entry that the hash does not confirm
 // mends it, and mend.go looks for the others, a few each second.
