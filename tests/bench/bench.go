@@ -47,6 +47,7 @@ type bench struct {
 	stock    *queue // of phorge
 	deep     *queue // with the backlog and the archive
 	api      *api   // on queue; nil until a row wants it
+	redis    map[string]*harness.Redis
 	cleanup  []func() error
 }
 
@@ -158,6 +159,9 @@ func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
 		return err
 	}
 	if err := b.series(ctx, "gateway", b.startGateways, b.throughGateways()); err != nil {
+		return err
+	}
+	if err := b.series(ctx, "redis", b.startRedis, b.onRedis()); err != nil {
 		return err
 	}
 	return b.series(ctx, "depth", b.fillDeep, []measurement{

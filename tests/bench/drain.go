@@ -122,6 +122,11 @@ func (b *bench) drainSome(ctx context.Context, q *queue, e tasks.Executor, want 
 		return 0, 0, err
 	}
 	defer store.Close()
+	return b.drainStore(ctx, store, e, want)
+}
+
+// drainStore does the same on any store.
+func (b *bench) drainStore(ctx context.Context, store tasks.Store, e tasks.Executor, want int) (drained int, took time.Duration, err error) {
 	rt, err := newRuntime(store, e)
 	if err != nil {
 		return 0, 0, err

@@ -34,7 +34,7 @@ type target struct {
 }
 
 // compared are the columns of ratios.
-var compared = []string{"floor", "stock", "pool", "shallow", "ping", "single", "early", "nginx", "raw"}
+var compared = []string{"floor", "stock", "pool", "shallow", "ping", "single", "early", "nginx", "raw", "asynq"}
 
 var (
 	floors = []string{"drain_floor_1", "drain_floor_2", "drain_floor_4"}
@@ -117,6 +117,19 @@ func newTable() *table {
 		{name: "proxy_nginx_bare", unit: "calls/s", says: "through nginx proxy_pass to an nginx that answers by itself"},
 		{name: "proxy_gateway_bare", unit: "calls/s", says: "the same through bridge/gateway",
 			ratios: map[string][]string{"nginx": {"proxy_nginx_bare"}}},
+
+		{name: "redis_enqueue_always", unit: "tasks/s", says: "Store on Redis, appendfsync always: Enqueue of one, 16 callers",
+			ratios: map[string][]string{"asynq": {"asynq_enqueue_always"}}, targets: []target{{of: "asynq", least: 1}}},
+		{name: "asynq_enqueue_always", unit: "tasks/s", says: "asynq.Client on the same Redis, 16 callers"},
+		{name: "redis_drain_always", unit: "tasks/s", says: "runtime on the same, executor in this process",
+			ratios: map[string][]string{"asynq": {"asynq_drain_always"}}, targets: []target{{of: "asynq", least: 1}}},
+		{name: "asynq_drain_always", unit: "tasks/s", says: "asynq.Server on the same, 64 at one time"},
+		{name: "redis_enqueue_everysec", unit: "tasks/s", says: "Store on Redis, appendfsync everysec: Enqueue of one, 16 callers",
+			ratios: map[string][]string{"asynq": {"asynq_enqueue_everysec"}}, targets: []target{{of: "asynq", least: 1}}},
+		{name: "asynq_enqueue_everysec", unit: "tasks/s", says: "asynq.Client on the same Redis, 16 callers"},
+		{name: "redis_drain_everysec", unit: "tasks/s", says: "runtime on the same, executor in this process",
+			ratios: map[string][]string{"asynq": {"asynq_drain_everysec"}}, targets: []target{{of: "asynq", least: 1}}},
+		{name: "asynq_drain_everysec", unit: "tasks/s", says: "asynq.Server on the same, 64 at one time"},
 
 		{name: "drain_shallow", unit: "tasks/s", says: "10,000 queued, none archived"},
 		{name: "drain_deep", unit: "tasks/s", says: "1,000,000 queued, 2,000,000 archived",
@@ -264,6 +277,7 @@ type result struct {
 	RatioEarly   *float64  `json:"ratio_early,omitempty"`
 	RatioNginx   *float64  `json:"ratio_nginx,omitempty"`
 	RatioRaw     *float64  `json:"ratio_raw,omitempty"`
+	RatioAsynq   *float64  `json:"ratio_asynq,omitempty"`
 	Target       string    `json:"target,omitempty"`
 	Met          *bool     `json:"met,omitempty"`
 	What         string    `json:"what"`
@@ -281,7 +295,7 @@ func (t *table) results() map[string]result {
 		}
 		for of, into := range map[string]**float64{
 			"floor": &o.RatioFloor, "stock": &o.RatioStock, "pool": &o.RatioPool, "shallow": &o.RatioShallow,
-			"ping": &o.RatioPing, "single": &o.RatioSingle, "early": &o.RatioEarly, "nginx": &o.RatioNginx, "raw": &o.RatioRaw,
+			"ping": &o.RatioPing, "single": &o.RatioSingle, "early": &o.RatioEarly, "nginx": &o.RatioNginx, "raw": &o.RatioRaw, "asynq": &o.RatioAsynq,
 		} {
 			if value, known := t.figure(r, of); known {
 				*into = &value

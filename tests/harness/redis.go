@@ -82,6 +82,12 @@ func startRedis(t testing.TB, port int, args []string) *Redis {
 	return r
 }
 
+// LaunchRedis is StartRedis for a program. Stop ends it.
+func LaunchRedis(args ...string) (*Redis, error) { return newRedis(0, args) }
+
+// Stop ends a server that LaunchRedis started, and removes its data.
+func (r *Redis) Stop() error { return r.end() }
+
 func newRedis(port int, args []string) (*Redis, error) {
 	dir, err := os.MkdirTemp("", "gantry-")
 	if err != nil {
