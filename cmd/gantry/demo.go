@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -78,6 +75,7 @@ type demo struct {
 	run   *demoRun
 	*ledger
 
+	socket string  // "" when there is none
 	found  int     // tasks that the one before held when it was killed
 	flood  []int64 // the ids of the tasks that are to succeed
 	chosen []int64
@@ -102,10 +100,10 @@ func (a *app) demo(ctx context.Context, dir string, count int) error {
 	if d.run, err = startDemoRun(ctx, dir, d.queue, zerolog.New(zerolog.SyncWriter(log)).Level(zerolog.InfoLevel).With().Timestamp().Logger()); err != nil {
 		return err
 	}
-	err = d.introduce()
-	if err == nil {
-		err = d.work(ctx)
-	}
+	hangUp := d.serve()
+	d.introduce()
+	err = d.work(ctx)
+	hangUp()
 	if err = errors.Join(err, d.run.stop()); err != nil {
 		if errors.Is(err, context.Canceled) {
 			d.say("Stopped. Run it again, and it goes on.")
@@ -211,35 +209,27 @@ func (d *demo) each(ctx context.Context, state tasks.State, look func(tasks.Reco
 	return err
 }
 
-// introduce says who is there, and what the last demo left.
-func (d *demo) introduce() error {
-	handler := d.run.host.List()[0]
-	d.say("The queue is %s, in one SQLite file. This process, %d, queues tasks, leases them and settles what they come to.", d.path("queue.db"), os.Getpid())
-	d.say("Tasks of %s run in %s, process %d, a handler binary under go-plugin: this program once more.", demoGoClass, demoHandler, handler.PID)
-	if d.run.pool == nil {
-		d.say("Tasks of %s are left out: %s.", demoPHPClass, plain(d.run.why))
-	} else {
-		php := d.run.pool.State()
-		var pids []string
-		for _, p := range php.Processes {
-			pids = append(pids, strconv.Itoa(p.PID))
+// serve tells `gantry top` how it is, on a socket in the folder; where its name is
+// too long for one, it does not.
+func (d *demo) serve() (hangUp func()) {
+	began, path := time.Now(), d.path("socket")
+	hangUp, err := serveStatus(path, func() error { return nil }, func() any {
+		stats := d.run.runtime.Stats()
+		report := statusReport[any]{
+			Version: readVersion().Version, PID: os.Getpid(), Since: began, Ready: true,
+			Counts: countsOf(stats), Held: stats.Held, Running: stats.Running, Plugins: d.run.host.List(),
 		}
-		d.say("Tasks of %s run in PHP %s, processes %s, which stay: a short script stands there in the place of a Phorge.",
-			demoPHPClass, plain(php.PHP), strings.Join(pids, " and "))
+		if d.run.pool != nil {
+			report.PHP = phpStatus[any]{Route: "pool", State: new(any(d.run.pool.State()))}
+		}
+		return report
+	}, nil)
+	if err != nil {
+		return func() {}
 	}
-	d.say("Each task takes %d ms, and writes into a ledger that it ran. Kill all of it with `kill -9 %d`, and run it again.", demoPause, os.Getpid())
-	if before := d.demos[:len(d.demos)-1]; len(before) > 0 {
-		d.say("Process %d was here before and did not come to the end: %d tasks were queued by then, and %d had run.", before[len(before)-1], d.total(), len(d.ran))
-	}
-	if d.found > 0 {
-		d.say("It held %d when it was killed. Their leases end by themselves, and within %v they run here.", d.found, demoLease+takeoverDelay)
-	}
-	d.say("")
-	return nil
+	d.socket = path
+	return hangUp
 }
-
-// takeoverDelay is how long a Gantry leaves the expired lease of another alone.
-const takeoverDelay = 5 * time.Second
 
 // work queues what is not yet queued, and waits until all of it came to its end.
 func (d *demo) work(ctx context.Context) error {
@@ -263,94 +253,4 @@ func (d *demo) work(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// enqueue queues everything, in calls with a key each: one that an earlier demo
-// made, and perhaps had no time to write down, answers the ids of that time.
-func (d *demo) enqueue(ctx context.Context, live *demoLine) error {
-	pause, err := json.Marshal(demoWork{Milliseconds: demoPause})
-	if err != nil {
-		return err
-	}
-	routes := []struct {
-		key, class string
-		count      int
-	}{{"go", demoGoClass, d.plan}, {"php", demoPHPClass, d.plan / 10}}
-	if d.run.pool == nil {
-		routes = routes[:1]
-	}
-	for _, route := range routes {
-		for at := 0; at < route.count; at += demoBatch {
-			batch := make([]tasks.NewTask, min(demoBatch, route.count-at))
-			for i := range batch {
-				batch[i] = tasks.NewTask{Class: route.class, Data: pause}
-			}
-			ids, err := d.enqueueOnce(ctx, fmt.Sprintf("%s-%d", route.key, at), batch)
-			if err != nil {
-				return err
-			}
-			d.flood = append(d.flood, ids...)
-			if err := live.tell(time.Now()); err != nil {
-				return err
-			}
-		}
-	}
-	var chosen []tasks.NewTask
-	for _, c := range demoChosen {
-		chosen = append(chosen, tasks.NewTask{Class: c.class, Data: []byte(c.data)})
-	}
-	d.chosen, err = d.enqueueOnce(ctx, "chosen", chosen)
-	return err
-}
-
-func (d *demo) enqueueOnce(ctx context.Context, key string, news []tasks.NewTask) ([]int64, error) {
-	ids, duplicate, err := d.queue.EnqueueOnce(ctx, tasks.Once{Key: key, Keep: demoKeep}, news)
-	if err != nil {
-		return nil, err
-	}
-	d.run.runtime.Wake()
-	if _, noted := d.queued[key]; noted {
-		return ids, nil
-	}
-	by := os.Getpid()
-	if duplicate {
-		by = d.demos[len(d.demos)-2] // or the one after it would have noted it
-	}
-	return ids, d.note("queued %d %s %d", by, key, len(ids))
-}
-
-// done reports whether nothing is left of what runs here but what waits for
-// long.
-func (d *demo) done(ctx context.Context) (bool, error) {
-	stats, err := d.queue.Stats(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, class := range stats.Classes {
-		if d.runs(class.Class) && class.Active > class.Waiting {
-			return false, nil
-		}
-	}
-	left := 0
-	err = d.each(ctx, tasks.Active, func(r tasks.Record) error {
-		if d.runs(r.Class) && r.ID != d.chosen[2] {
-			left++
-		}
-		return nil
-	})
-	return left == 0, err
-}
-
-// runs reports whether tasks of a class run in this demo.
-func (d *demo) runs(class string) bool {
-	return class == demoGoClass || class == demoPHPClass && d.run.pool != nil
-}
-
-// say tells a person, at once. JSON says everything at the end.
-func (d *demo) say(format string, values ...any) {
-	if d.print.json {
-		return
-	}
-	d.print.linef(format, values...)
-	_ = d.print.flush() // which the end of the command reports
 }

@@ -193,10 +193,10 @@ func (d *demo) tell(ctx context.Context, proof demoProof) error {
 }
 
 func (p demoProof) String() string {
-	text := fmt.Sprintf("By the ledger and the archive, of %d tasks that were to succeed %d did: %d lost, %d doubled, %d that nobody ran.",
+	text := fmt.Sprintf("%d tasks were to succeed, and by the ledger and the archive %d did:\n%d lost, %d doubled, %d that nobody ran.",
 		p.Queued, p.Succeeded, p.Lost, p.Doubled, p.Unrun)
 	if p.Held > 0 {
-		text += fmt.Sprintf(" %d were leased when a demo was killed; of these, %d had run and ran again, and ended once.", p.Held, p.Again)
+		text += fmt.Sprintf("\n%d were leased when a demo was killed; of these, %d had run and ran again, and ended once.", p.Held, p.Again)
 	}
 	return text
 }

@@ -113,10 +113,10 @@ func demoNeedsNothing(s *demoSite) {
 	s.env = append(s.env, "XDG_CACHE_HOME="+s.folder)
 	got := s.gantry("demo", "--tasks=500")
 	for _, want := range []string{
-		"The queue is " + filepath.Join(s.folder, "gantry-demo", "queue.db"),
-		"Tasks of DemoPHPWorker are left out: there is no program php here.",
+		"The queue is one SQLite file, " + filepath.Join(s.folder, "gantry-demo", "queue.db"),
+		"tasks of DemoPHPWorker are left out: there is no program php here",
 		"fails, is tried again in 10 min  (retry):",
-		"of 500 tasks that were to succeed 500 did: 0 lost, 0 doubled, 0 that nobody ran.",
+		"500 tasks were to succeed, and by the ledger and the archive 500 did:\n0 lost, 0 doubled, 0 that nobody ran.",
 	} {
 		if got.code != exitOK || !strings.Contains(got.out, want) {
 			t.Errorf("exit code %d, no %q in\n%s%s", got.code, want, got.out, got.err)
