@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,12 +42,29 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// build builds the programs into a directory.
+// programs are the built ones, in a directory that the tests share.
+var programs = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "gantry-programs-"); err != nil {
+		return "", err
+	}
+	harness.AtEnd(func() error { return os.RemoveAll(dir) })
+	if out, err := exec.Command("go", "build", "-o", dir, ".", "../handler-testworker").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// build puts the built programs into a directory.
 func build(t *testing.T, dir string) {
 	t.Helper()
-	out, err := exec.Command("go", "build", "-o", dir, ".", "../handler-testworker").CombinedOutput()
+	from, err := programs()
+	for _, name := range []string{"gantry", "handler-testworker"} {
+		if err == nil {
+			err = os.Link(filepath.Join(from, name), filepath.Join(dir, name))
+		}
+	}
 	if err != nil {
-		t.Fatalf("build the programs: %v\n%s", err, out)
+		t.Fatalf("build the programs: %v", err)
 	}
 }
 
