@@ -161,24 +161,36 @@ func (d *demo) open(ctx context.Context, count int) (err error) {
 			return err
 		}
 	}
+	if d.plan == 0 {
+		if err := d.begin(count); err != nil {
+			return err
+		}
+	}
 	d.queue, err = embedded.Open(ctx, embedded.Config{Path: d.path("queue.db"), ArchiveAge: -1})
 	if err != nil {
 		return err
 	}
-	if err = d.takeOver(ctx, count); err != nil {
+	if err = d.takeOver(ctx); err != nil {
 		d.queue.Close()
 	}
 	return err
 }
 
+// begin writes down what is to be done, before there is a queue: one that is there
+// already is somebody's.
+func (d *demo) begin(count int) error {
+	if _, err := os.Lstat(d.path("queue.db")); !errors.Is(err, os.ErrNotExist) {
+		return usagef("%s is there, and is no demo's; name a folder for the demo alone with --dir", d.path("queue.db"))
+	}
+	return d.note("plan %d", count)
+}
+
 // takeOver writes down what this demo begins with.
-func (d *demo) takeOver(ctx context.Context, count int) error {
-	if len(d.demos) == 0 {
-		if err := d.note("plan %d", count); err != nil {
+func (d *demo) takeOver(ctx context.Context) error {
+	if before := len(d.demos); before > 0 {
+		if err := d.noteHeld(ctx, d.demos[before-1]); err != nil {
 			return err
 		}
-	} else if err := d.noteHeld(ctx, d.demos[len(d.demos)-1]); err != nil {
-		return err
 	}
 	return d.note("began %d", os.Getpid())
 }

@@ -141,6 +141,14 @@ func stoppedDemoGoesOn(s *demoSite) {
 	}
 }
 
+func TestADemoLeavesTheQueuesOfOthersAlone(t *testing.T) {
+	file := writeFile(t, "queue.db", "", 0o600)
+	got := command(t, nil, "", "demo", "--dir", filepath.Dir(file))
+	if content, err := os.ReadFile(file); got.code != exitUsage || !strings.Contains(got.err, file+" is there, and is no demo's") || err != nil || len(content) > 0 {
+		t.Errorf("exit code %d, %s; the file holds %d bytes, %v", got.code, got.err, len(content), err)
+	}
+}
+
 func TestTheProofOfADemoSeesWhatWentWrong(t *testing.T) {
 	text := "plan 500;\nbegan 7;\nqueued 7 go-0 4;\n" +
 		"ran 1 go 8 7;\nran 2 go 8 7;\nran 2 go 8 7;\nran 3 go 8 7;\nran 3 go 8 7;\nheld 3 7;\nran 5 g" // cut short
