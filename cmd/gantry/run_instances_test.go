@@ -33,7 +33,10 @@ func TestInstancesTogether(t *testing.T) {
 		{"an instance whose tasks others run is served", othersRunTasks},
 		{"what cannot be run is explained", badInstances},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(newPlace(t, dir)) })
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // they mostly wait
+			c.test(newPlace(t, dir))
+		})
 	}
 }
 
