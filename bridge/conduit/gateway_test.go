@@ -41,6 +41,9 @@ func TestSignedCallsPassThroughAGateway(t *testing.T) {
 			t.Errorf("%s arrived with %v", call.method, call.Header)
 		}
 	}
+	if err := e.Close(); err != nil { // nothing of it changes while it is shown
+		t.Fatal(err)
+	}
 	if told := fmt.Sprintf("%+v %#v %s", e, c, log); strings.Contains(told, token) {
 		t.Error("the service token is told")
 	}
