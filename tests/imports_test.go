@@ -68,6 +68,8 @@ var drivers = map[string][]string{
 	"github.com/go-sql-driver/mysql": {"tasks/phorge", "plugins", "contract/rows", "contract/scratch", "contract/stage"},
 	"github.com/hashicorp/go-plugin": {"plugins"},
 	"modernc.org/sqlite":             {"tasks/embedded"},
+	"github.com/prometheus/":         {"tasks/metrics"},
+	"go.opentelemetry.io/":           {"tasks/tracing"},
 	"github.com/redis/go-redis":      {"tasks/redis"},
 }
 
@@ -107,6 +109,8 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"bridge/pool", module + "tasks/phorge"},
 		{"bridge/conduit", module + "bridge/pool"},
 		{"bridge/conduit", "github.com/go-sql-driver/mysql"},
+		{"tasks/runtime", "github.com/prometheus/client_golang/prometheus"},
+		{"tasks/queueapi", "go.opentelemetry.io/otel/trace"},
 	} {
 		room, allowed := roomOf(c.importer)
 		if forbidden(room, allowed, c.imported) == "" {
