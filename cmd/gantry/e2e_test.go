@@ -311,15 +311,8 @@ PhabricatorTestWorker       1       0        0        0  plugin
 func socketAnswers(s *site) {
 	t := s.t
 	socket := filepath.Join(t.TempDir(), "s")
-	namespace := strings.TrimSuffix(s.dsn[strings.LastIndexByte(s.dsn, '/')+1:], "_worker")
-	options, err := json.Marshal(map[string]any{
-		"mysql.host": "127.0.0.1", "mysql.port": harness.Shared(t).Port(), "storage.default-namespace": namespace,
-		"load-libraries": []string{library(t)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.env = append(s.env, "GANTRY_DSN=", "GANTRY_PHORGE="+phorgeDir(t, string(options)), "GANTRY_SOCKET="+socket,
+	namespace := namespaceIn(s.dsn)
+	s.env = append(s.env, "GANTRY_DSN=", "GANTRY_PHORGE="+phorgeWith(t, namespace), "GANTRY_SOCKET="+socket,
 		"GANTRY_PHP_PROCESSES=2", "GANTRY_PHP_BINARY="+fakePHP(t, namespace, "PhabricatorSearchWorker"))
 	s.daemonLog(namespace)
 	run := s.start("run")
@@ -344,6 +337,24 @@ func socketAnswers(s *site) {
 	if got := s.gantry("pool", "status"); got.code != exitFailed || !strings.Contains(got.err, "no Gantry listens on "+socket) {
 		t.Errorf("after its end: exit code %d, %s%s", got.code, got.out, got.err)
 	}
+}
+
+func namespaceIn(dsn string) string {
+	return strings.TrimSuffix(dsn[strings.LastIndexByte(dsn, '/')+1:], "_worker")
+}
+
+// phorgeWith is a Phorge with a namespace of the shared server, which loads
+// Gantry's library.
+func phorgeWith(t *testing.T, namespace string) (dir string) {
+	t.Helper()
+	options, err := json.Marshal(map[string]any{
+		"mysql.host": "127.0.0.1", "mysql.port": harness.Shared(t).Port(), "storage.default-namespace": namespace,
+		"load-libraries": []string{library(t)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return phorgeDir(t, string(options))
 }
 
 // daemonLog makes the table that Phorge's daemons report to.

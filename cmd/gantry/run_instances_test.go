@@ -31,6 +31,7 @@ func TestInstancesTogether(t *testing.T) {
 		{"the API beside them keeps them apart", apiKeepsInstancesApart},
 		{"two Phorges on one server", twoPhorges},
 		{"an instance whose tasks others run is served", othersRunTasks},
+		{"each Phorge has its own PHP and is told that its queue is drained", phorgesHaveTheirPHP},
 		{"what cannot be run is explained", badInstances},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,6 +59,11 @@ func (s *site) startTogether(socket string) *running {
 	s.t.Helper()
 	run := s.start("run")
 	harness.Eventually(s.t, "it answers", func() bool {
+		select {
+		case <-run.done:
+			s.t.Fatal("it has ended")
+		default:
+		}
 		code, _, _ := ask(s.t.Context(), socket, "/readyz")
 		return code == http.StatusOK
 	})
@@ -320,6 +326,37 @@ func twoPhorges(s *site) {
 			COUNT(*), ' archived, ', COUNT(DISTINCT id), ' of them once') FROM worker_archivetask WHERE result = 0`).Scan(&got)
 		if err != nil || got != want {
 			s.t.Errorf("%s has %s, %v; want %s", name, got, err, want)
+		}
+	}
+}
+
+func phorgesHaveTheirPHP(s *site) {
+	var namespaces, configs []string
+	for _, name := range []string{"alpha", "beta"} {
+		dsn := harness.Namespace(s.t)
+		s.db = harness.Open(s.t, dsn)
+		namespace := namespaceIn(dsn)
+		s.daemonLog(namespace)
+		namespaces = append(namespaces, namespace)
+		configs = append(configs, fmt.Sprintf("%s: {phorge: %s, php_binary: %s, php_processes: 1}",
+			name, phorgeWith(s.t, namespace), fakePHP(s.t, namespace, "PhabricatorSearchWorker")))
+	}
+	socket := filepath.Join(s.t.TempDir(), "s")
+	s.configure("socket: " + socket + "\ninstances: {" + strings.Join(configs, ", ") + "}\n")
+	run := s.startTogether(socket)
+	got := s.gantry("pool", "status")
+	_, beta, both := strings.Cut(got.out, "Instance beta:")
+	if got.code != exitOK || !both || !strings.Contains(beta, "namespace "+namespaces[1]+".") || strings.Count(got.out, "namespace "+namespaces[0]+".") != 1 {
+		s.t.Errorf("pool status: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+	for _, namespace := range namespaces {
+		harness.Eventually(s.t, "Phorge is told that its queue is drained", func() bool { return s.count(beats("run", namespace)) == 1 })
+	}
+	run.signal()
+	run.ends(exitOK, "0 tasks", "0 tasks")
+	for _, namespace := range namespaces {
+		if n := s.count(beats("exit", namespace)); n != 1 {
+			s.t.Errorf("%s is told of %d clean ends", namespace, n)
 		}
 	}
 }
