@@ -117,6 +117,9 @@ func (b *book) stop() {
 	defer b.mu.Unlock()
 	b.stopping = true
 	b.giveBack(func(*held) bool { return true })
+	for _, g := range b.groups {
+		g.player.pass()
+	}
 }
 
 // cancelRunning cancels every execution and answers how many there were.

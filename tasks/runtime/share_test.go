@@ -336,6 +336,26 @@ func TestPassesTakeTurnsToo(t *testing.T) {
 	})
 }
 
+// Between two passes nobody is there to take a turn.
+func TestAPassThatEndedStandsInNobodysWay(t *testing.T) {
+	playTwo(t, 4, func(a, b *scene, share func(*Config)) {
+		a.queue("A", 100)
+		r := a.start(only("A", taking(10*time.Second)), share)
+		passes := b.runtime(only("A", taking(3*time.Second)), share)
+		synctest.Wait()
+		b.queue("A", 5)
+		got, err := passes.RunOnce(b.Context())
+		b.must(err)
+		if got.Succeeded != 1 || got.Released == 0 {
+			t.Fatalf("the pass did %+v; the scene wants tasks that waited in vain", got)
+		}
+		pass(10 * time.Second)
+		if n := r.Stats().Running; n != 3 {
+			t.Errorf("%d tasks of the other run, want 3", n)
+		}
+	})
+}
+
 func TestMoreRuntimesThanTurnsAreRefused(t *testing.T) {
 	playTwo(t, 1, func(a, b *scene, share func(*Config)) {
 		a.runtime(only("A", &worker{}), share)
