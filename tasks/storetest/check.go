@@ -194,6 +194,9 @@ func newChecker(history []Event, final []tasks.Record) *checker {
 	}
 	for _, call := range c.calls {
 		c.noteSettling(call)
+		if call.Op == OpDisturb && len(call.Items) == 0 {
+			c.swept = append(c.swept, call)
+		}
 	}
 	for _, call := range c.calls {
 		c.read(call)

@@ -14,6 +14,9 @@ type op struct {
 	// optional: the call may have had no effect, because its answer is unknown.
 	optional bool
 
+	// sweep: it is a disturbance of all expiries, and does what every other does.
+	sweep bool
+
 	// apply answers the row after the call, or why the call cannot have been
 	// answered as it was while the row stood as it did.
 	apply func(row) (row, *refusal)
@@ -73,6 +76,9 @@ func (s *search) from(at row, depth int) bool {
 				s.note(*refused, depth, optional)
 				continue
 			}
+			if optional && next == at {
+				continue // as if it had had no effect
+			}
 			s.done[i] = 1
 			if s.from(next, depth+1) {
 				return true
@@ -108,10 +114,13 @@ func (s *search) next(optional bool) []int {
 		}
 	}
 	var next []int
+	swept := false
 	for i, o := range s.ops {
-		if s.done[i] == 0 && o.optional == optional && o.start <= limit {
-			next = append(next, i)
+		if s.done[i] != 0 || o.optional != optional || o.start > limit || optional && o.sweep && swept {
+			continue // of sweeps that may come at any time, one is as good as another
 		}
+		swept = swept || o.sweep
+		next = append(next, i)
 	}
 	return next
 }

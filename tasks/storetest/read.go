@@ -86,9 +86,18 @@ func (c *checker) readLease(call call) {
 			c.violate(OwnerReused, item.ID, "two calls of Lease answered %s", item.Lease.Owner)
 		}
 		c.owners[item.Lease.Owner] = call.At
-		c.clock = min(c.clock, (item.Lease.Expires-leaseSeconds(item.LeaseTime)+1)*int64(time.Second)-call.At)
+		if !c.sweptDuring(call) {
+			c.clock = min(c.clock, (item.Lease.Expires-leaseSeconds(item.LeaseTime)+1)*int64(time.Second)-call.At)
+		}
 		c.add(item.ID, call, func(r row) (row, *refusal) { return c.leased(r, item, call) })
 	}
+}
+
+// sweptDuring reports whether a disturbance of all expiries may have come in the
+// midst of a call. A store that is asked again, because its answer was lost, can
+// answer the end of a lease as it stands by then.
+func (c *checker) sweptDuring(during call) bool {
+	return slices.ContainsFunc(c.swept, func(sweep call) bool { return sweep.At < during.end && sweep.end > during.At })
 }
 
 // leased checks a lease against the row it was taken from. The database's time
@@ -96,6 +105,9 @@ func (c *checker) readLease(call call) {
 func (c *checker) leased(r row, item Item, call call) (row, *refusal) {
 	now := item.Lease.Expires - leaseSeconds(item.LeaseTime)
 	prior, taken := placed(item.Lease.Prior), placed(place(item.Lease.Owner, item.Lease.Expires))
+	if c.sweptDuring(call) {
+		now, taken.expires = c.latest(call.end), unknown
+	}
 	switch {
 	case r.is == absent:
 		return r, refuse(TaskFromNowhere, "it was leased before it was queued")
@@ -332,9 +344,6 @@ func repeats(r, left row) bool {
 }
 
 func (c *checker) readDisturb(call call) {
-	if len(call.Items) == 0 {
-		c.swept = append(c.swept, call)
-	}
 	for _, item := range call.Items {
 		c.disturbed[item.ID] = true
 		c.add(item.ID, call, func(row) (row, *refusal) { return row{is: wild}, nil })
@@ -351,7 +360,7 @@ func (c *checker) sweeps(between []op) []op {
 		if !slices.ContainsFunc(between, before) || !slices.ContainsFunc(between, after) {
 			continue
 		}
-		ops = append(ops, op{start: call.At, end: call.end, optional: !call.answered, apply: func(r row) (row, *refusal) {
+		ops = append(ops, op{start: call.At, end: call.end, optional: !call.answered, sweep: true, apply: func(r row) (row, *refusal) {
 			if r.is == active && r.expires != never {
 				r.expires = unknown
 			}

@@ -65,6 +65,20 @@ func (s *story) calledLost(op Op, task tasks.Task, meanwhile func()) {
 	s.must(answer([]Item{{ID: task.ID, Lost: true}}, nil))
 }
 
+// leaseToldLate leases, and answers after meanwhile, with the end of the lease as
+// it then stands.
+func (s *story) leaseToldLate(meanwhile func()) tasks.Task {
+	answer, err := s.begin(OpLease, nil)
+	s.must(err)
+	leased, err := s.Memory.Lease(s.t.Context(), all(1))
+	s.must(err)
+	meanwhile()
+	held := leased[0]
+	held.Lease.Expires = *s.active[held.ID].Expires
+	s.must(answer([]Item{{ID: held.ID, Class: held.Class, Lease: held.Lease, LeaseTime: minute}}, nil))
+	return held
+}
+
 func (s *story) renew(task tasks.Task) {
 	_, _ = s.Recorder.Renew(s.t.Context(), []tasks.Renewal{{ID: task.ID, Owner: task.Lease.Owner, LeaseTime: time.Hour}})
 }
@@ -157,6 +171,31 @@ var stories = []struct {
 		s.must(s.Place(held.ID, at(gantry(99, 0), s.now+60)))
 		s.renew(held)
 	}, []Rule{HeldRefused}},
+	{"a lease is answered with the end to which a sweep moved it", func(s *story) {
+		s.queue(task("A"))
+		s.lease()
+		s.must(s.Disturb(nil, func() error { return s.Age(66) }))
+		held := s.leaseToldLate(func() { s.must(s.Disturb(nil, func() error { return s.Age(70) })) })
+		s.settle(held, tasks.Succeeded)
+	}, nil},
+	{"a lease is answered with an end that nothing moved there", func(s *story) {
+		s.queue(task("A"))
+		s.lease()
+		s.must(s.Disturb(nil, func() error { return s.Age(66) }))
+		held := s.leaseToldLate(func() { s.must(s.Age(70)) })
+		s.settle(held, tasks.Succeeded)
+	}, []Rule{LeasedLive}},
+	{"sweeps without an answer, in any number, explain no double settlement", func(s *story) {
+		s.queue(task("A"))
+		held := s.lease()
+		s.settle(held, tasks.Succeeded)
+		for range 500 {
+			_ = s.Disturb(nil, func() error { return tasks.ErrUnavailable })
+		}
+		_, _ = s.Retry(s.t.Context(), []int64{1}, true)
+		again := s.lease()
+		s.settle(again, tasks.Failed)
+	}, []Rule{LeasedEnded}},
 	{"a lease that nobody asked for holds the task", func(s *story) {
 		s.queue(task("A"))
 		s.must(s.Place(1, at(gantry(99, 0), s.now+60)))
