@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -224,6 +225,12 @@ func TestACallDoesNothingBehindTheNextOneInItsSlot(t *testing.T) {
 	}
 	if again := call(leaseScript, 2, lease); again != leased {
 		t.Errorf("answered %s, and again %s", leased, again)
+	}
+	if err := rowsOf(s).Place(1, tasks.Place{}); err != nil {
+		t.Fatal(err)
+	}
+	if late := call(leaseScript, 2, lease); !strings.Contains(late, " -1 0 ") {
+		t.Errorf("a lease that is lost was answered as %s", late)
 	}
 	if record, err := s.Get(ctx, 1); err != nil || record.Priority != tasks.PriorityDefault {
 		t.Errorf("a late call changed %+v (%v)", record, err)

@@ -37,7 +37,7 @@ func (s *Store) LeaseFor(ctx context.Context, name string, req tasks.LeaseReques
 // leaseFor leases for a caller of that name, or for this Gantry.
 func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseRequest) ([]tasks.Task, error) {
 	req.Limit = min(req.Limit, leaseRows)
-	if !wantsAny(req) {
+	if !req.WantsAny() {
 		return nil, nil
 	}
 	s.upkeep(ctx)
@@ -51,6 +51,9 @@ func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseReques
 	r := replied(answer)
 	_, fence, more, until := r.number(), r.number(), r.number() == 1, r.text()
 	leased := leasedOf(fence, r.list())
+	if fence < 0 {
+		return nil, fmt.Errorf("%w: %s: the answer was lost until others had taken some of the tasks", tasks.ErrUnavailable, s.place)
+	}
 	s.mu.Lock()
 	s.after = until
 	s.mu.Unlock()
@@ -58,14 +61,6 @@ func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseReques
 		return nil, fmt.Errorf("%w: no task was due among those looked at so far", tasks.ErrSearching)
 	}
 	return leased, nil
-}
-
-func wantsAny(req tasks.LeaseRequest) bool {
-	wanted := req.Others.Limit > 0
-	for _, want := range req.Classes {
-		wanted = wanted || want.Limit > 0
-	}
-	return wanted && req.Limit > 0
 }
 
 func (s *Store) leaseArgs(name string, req tasks.LeaseRequest, after string) []any {

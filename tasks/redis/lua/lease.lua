@@ -4,7 +4,8 @@
 -- named (limit, seconds of the lease, seconds of the pickup delay), the class
 -- behind which classes are looked at, and of each named class: name, limit,
 -- seconds, seconds. Answers the time, the fence, whether there is more to look
--- at, the last class that was looked at ("": all were), and the tasks.
+-- at, the last class that was looked at ("": all were), and the tasks. A fence of -1
+-- says that the answer came too late.
 local caller, nonce, host = ARGV[4], ARGV[5], ARGV[6]
 local kept, lost, limit, bytes = tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10])
 
@@ -17,17 +18,20 @@ local function whole(id)
   return fetch(id, unpack(fields))
 end
 
--- Whoever asks again is told what was leased, as far as it still is.
+-- Whoever asks again is told what was leased. When that took so long that others
+-- have some of it, nobody can be told the truth any more, and the rest is left to
+-- expire.
 local earlier = before()
 if earlier then
   local reply = {now, earlier[1] or 0, 0, '', {}}
-  for _, e in ipairs(earlier[2] or {}) do
+  for i, e in ipairs(earlier[2] or {}) do
     local row = whole(e[1])
-    if row[1] and not row[13] and row[2] == e[3] then
-      local ends = tonumber(row[3])
-      row[2], row[3] = e[4], e[5]
-      table.insert(reply[5], {e[1], row, e[2], e[3], ends})
+    if row[13] or row[2] ~= e[3] then
+      return {now, -1, 0, '', {}}
     end
+    local ends = tonumber(row[3])
+    row[2], row[3] = e[4], e[5]
+    reply[5][i] = {e[1], row, e[2], e[3], ends}
   end
   return reply
 end
