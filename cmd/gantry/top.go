@@ -171,11 +171,15 @@ func (w *topWatch) open(ctx context.Context) error {
 }
 
 // store answers a store, opened now if it could not be before.
-func (w *topWatch) store(ctx context.Context, i int) (s store, err error) {
+func (w *topWatch) store(ctx context.Context, i int) (store, error) {
 	if w.stores[i] == nil {
-		w.stores[i], err = w.app.open(ctx, w.queues[i])
+		s, err := w.app.open(ctx, w.queues[i])
+		if err != nil {
+			return nil, err
+		}
+		w.stores[i] = s
 	}
-	return w.stores[i], err
+	return w.stores[i], nil
 }
 
 func (w *topWatch) close() {

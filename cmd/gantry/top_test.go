@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -151,6 +153,28 @@ func TestTopElsewhereThanOnATerminalIsOnePicture(t *testing.T) {
 	}
 	if got := command(t, seed(t), "", "top", "--interval=1ms"); got.code != exitUsage {
 		t.Errorf("an interval of a millisecond: exit code %d", got.code)
+	}
+}
+
+func TestTopShowsTheInstancesThatItCanReach(t *testing.T) {
+	file := writeFile(t, "gantry.yaml", "instances:\n  acme: {sqlite: acme.db}\n  jobs: {sqlite: jobs.db}\n", 0o600)
+	down := map[string]error{"jobs": errors.New("the disk is gone")}
+	run := func() result {
+		var out, said bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: &out, err: &said, open: func(_ context.Context, c *config) (store, error) {
+			return seed(t), down[c.Instance]
+		}}
+		return result{a.main([]string{"top", "--config=" + file}), out.String(), said.String()}
+	}
+	got := run()
+	for _, want := range []string{"\nacme        8       1 ", "\njobs                                             -", "the disk is gone", "\nPhabricatorTestWorker          6 "} {
+		if got.code != exitOK || !strings.Contains(got.out, want) {
+			t.Errorf("exit code %d, no %q in\n%s%s", got.code, want, got.out, got.err)
+		}
+	}
+	down["acme"] = errors.New("the other disk is gone")
+	if got := run(); got.code != exitFailed || got.out != "" || got.err != "gantry: the other disk is gone\n" {
+		t.Errorf("when none can be reached: exit code %d, %s%s", got.code, got.out, got.err)
 	}
 }
 

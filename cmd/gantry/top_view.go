@@ -196,7 +196,7 @@ func (v topView) queueRows() (header []string, rows [][]string) {
 	header = []string{"QUEUE", "QUEUED", "LEASED", "WAITING", "FAILING", rate("IN/S"), rate("OUT/S"), rate("GROWTH/S"), "OLDEST"}
 	for _, q := range v.Queues {
 		if q.Problem != "" {
-			rows = append(rows, []string{plain(q.Instance), "-", "-", "-", "-", rate("-"), rate("-"), rate("-"), plain(q.Problem)})
+			rows = append(rows, []string{plain(q.Instance), "", "", "", "", rate("-"), rate("-"), rate("-"), plain(q.Problem)})
 			continue
 		}
 		oldest := "-"
