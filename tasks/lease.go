@@ -61,6 +61,15 @@ func (r LeaseRequest) Want(class string) ClassRequest {
 	return r.Others
 }
 
+// WantsAny reports whether the request wants a task at all.
+func (r LeaseRequest) WantsAny() bool {
+	wanted := r.Others.Limit > 0
+	for _, want := range r.Classes {
+		wanted = wanted || want.Limit > 0
+	}
+	return wanted && r.Limit > 0
+}
+
 // Renewal asks that a held lease live on.
 type Renewal struct {
 	ID    int64

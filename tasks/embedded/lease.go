@@ -29,7 +29,7 @@ func (s *Store) Lease(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task
 // leaseFor leases for a caller of that name, or for this Gantry.
 func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseRequest) ([]tasks.Task, error) {
 	req.Limit = min(req.Limit, leaseRows)
-	if !wantsAny(req) {
+	if !req.WantsAny() {
 		return nil, nil
 	}
 	s.mu.Lock()
@@ -59,14 +59,6 @@ func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseReques
 		return nil, fmt.Errorf("%w: no task was due among those looked at so far", tasks.ErrSearching)
 	}
 	return leased, nil
-}
-
-func wantsAny(req tasks.LeaseRequest) bool {
-	wanted := req.Others.Limit > 0
-	for _, want := range req.Classes {
-		wanted = wanted || want.Limit > 0
-	}
-	return wanted && req.Limit > 0
 }
 
 const anyUnripeSQL = `SELECT EXISTS (SELECT 1 FROM task INDEXED BY unripe WHERE lane = 1 AND leaseExpires < ?)`

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/phorge-gantry/gantry/tasks"
 )
 
 const (
@@ -131,7 +133,7 @@ func (h *Heartbeat) Run(ctx context.Context, told func(error)) {
 		if failing {
 			wait = min(wait, beatAgain)
 		}
-		if !pause(ctx, wait) {
+		if !tasks.Pause(ctx, wait) {
 			break
 		}
 	}

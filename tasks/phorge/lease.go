@@ -75,7 +75,7 @@ func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseReques
 		}
 	}
 	req.Limit = min(req.Limit, batchRows)
-	if !wantsAny(req) {
+	if !req.WantsAny() {
 		return nil, nil
 	}
 	sr := &search{leaser: l, name: name, req: req, candidates: map[int64]entry{}}
@@ -97,14 +97,6 @@ func (s *Store) leaseFor(ctx context.Context, name string, req tasks.LeaseReques
 		return nil, fmt.Errorf("%w: no task was due among those looked at so far", tasks.ErrSearching)
 	}
 	return nil, nil
-}
-
-func wantsAny(req tasks.LeaseRequest) bool {
-	wanted := req.Others.Limit > 0
-	for _, want := range req.Classes {
-		wanted = wanted || want.Limit > 0
-	}
-	return wanted && req.Limit > 0
 }
 
 // remember makes sure that candidates which were not leased are found again.

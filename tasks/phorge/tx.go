@@ -71,7 +71,7 @@ func (s *Store) again(ctx context.Context, try func() error) error {
 		if attempt == maxAttempts {
 			return fmt.Errorf("%w: gave up after %d attempts: %w", tasks.ErrUnavailable, attempt, err)
 		}
-		if !pause(ctx, rand.N(time.Duration(attempt)*10*time.Millisecond)) {
+		if !tasks.Pause(ctx, rand.N(time.Duration(attempt)*10*time.Millisecond)) {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
@@ -89,21 +89,9 @@ func (s *Store) untilKnown(ctx context.Context, try func(doubt bool) error) erro
 			return err
 		}
 		s.repeated("connection")
-		if inquiry == maxInquiries || !pause(ctx, min(time.Second, 20*time.Millisecond<<inquiry)) {
+		if inquiry == maxInquiries || !tasks.Pause(ctx, min(time.Second, 20*time.Millisecond<<inquiry)) {
 			return fmt.Errorf("it is not known whether this took effect: %w", err)
 		}
-	}
-}
-
-// pause reports false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

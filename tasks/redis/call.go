@@ -9,6 +9,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/phorge-gantry/gantry/tasks"
 )
 
 //go:embed lua/*.lua
@@ -109,21 +111,9 @@ func (s *Store) runOnce(ctx context.Context, script *goredis.Script, args ...any
 			return answer, s.explain(err)
 		}
 		s.config.Repeated("connection")
-		if inquiry == maxInquiries || !pause(ctx, min(time.Second, 20*time.Millisecond<<inquiry)) {
+		if inquiry == maxInquiries || !tasks.Pause(ctx, min(time.Second, 20*time.Millisecond<<inquiry)) {
 			// The slot is not used again: nobody knows what is in it.
 			return nil, fmt.Errorf("it is not known whether this took effect: %w", s.explain(err))
 		}
-	}
-}
-
-// pause reports false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -22,15 +21,3 @@ func (b *backoff) reset() { b.last = 0 }
 // jittered spreads a pause over half of its length, so that many hosts which
 // lost the same store do not come back to it in the same moment.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-// sleep answers false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

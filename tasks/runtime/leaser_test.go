@@ -131,7 +131,7 @@ func TestASlotThatBecomesFreeIsFilledAtOnce(t *testing.T) {
 	play(t, func(s *scene) {
 		s.queue("A", 10)
 		s.faults.settle = func(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
-			sleep(ctx, 5*time.Second)
+			tasks.Pause(ctx, 5*time.Second)
 			return s.store.Settle(ctx, settlements)
 		}
 		r := s.start(map[string]Class{"A": {Executor: taking(100 * time.Millisecond), Slots: 1}, "B": {Executor: &worker{}}},
@@ -147,7 +147,7 @@ func TestSettlingThatFallsBehindHoldsUpLeasing(t *testing.T) {
 	play(t, func(s *scene) {
 		s.queue("A", 5000)
 		s.faults.settle = func(ctx context.Context, settlements []tasks.Settlement) ([]tasks.Settled, error) {
-			sleep(ctx, time.Second)
+			tasks.Pause(ctx, time.Second)
 			return s.store.Settle(ctx, settlements)
 		}
 		r := s.start(only("A", &worker{}))

@@ -134,7 +134,7 @@ func TestB17TheLeaseTimeOfAClassIsAppliedBeforeItsTasksStart(t *testing.T) {
 		w := &worker{do: func(ctx context.Context, task tasks.Task) tasks.Outcome {
 			left = *s.row(task.ID).Expires - time.Now().Unix()
 			s.faults.fail(renew) // the lease lives as long as it was taken for
-			sleep(ctx, 30*time.Second)
+			tasks.Pause(ctx, 30*time.Second)
 			s.faults.mend()
 			return tasks.Outcome{Kind: tasks.Succeeded}
 		}}

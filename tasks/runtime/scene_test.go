@@ -248,7 +248,7 @@ func until() *worker {
 // taking is a worker whose tasks take a while.
 func taking(d time.Duration) *worker {
 	return &worker{do: func(ctx context.Context, _ tasks.Task) tasks.Outcome {
-		if !sleep(ctx, d) {
+		if !tasks.Pause(ctx, d) {
 			return tasks.Outcome{Kind: tasks.Retry, Reason: "cancelled"}
 		}
 		return tasks.Outcome{Kind: tasks.Succeeded}

@@ -41,7 +41,7 @@ func (l *loop) settler() {
 		}
 		if l.settle(batch) {
 			outage.reset()
-		} else if !sleep(l.calls, jittered(outage.next())) {
+		} else if !tasks.Pause(l.calls, jittered(outage.next())) {
 			return
 		}
 	}

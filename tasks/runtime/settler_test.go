@@ -132,7 +132,7 @@ func TestOneLostLeaseDoesNotHoldUpTheOthersOfItsBatch(t *testing.T) {
 	play(t, func(s *scene) {
 		ids := s.queue("A", 5)
 		r := s.start(only("A", &worker{do: func(ctx context.Context, task tasks.Task) tasks.Outcome {
-			sleep(ctx, time.Second)
+			tasks.Pause(ctx, time.Second)
 			if task.ID == ids[2] { // in the last moment
 				_, _ = s.store.Cancel(context.Background(), []int64{task.ID})
 			}

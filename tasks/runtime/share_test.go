@@ -185,7 +185,7 @@ func TestATurnNeedsNoStore(t *testing.T) {
 func TestAnInstanceWhoseStoreIsAwayHoldsUpNobody(t *testing.T) {
 	for name, away := range map[string]func(*scene) error{
 		"it refuses":         func(*scene) error { return errDown },
-		"it does not answer": func(s *scene) error { sleep(s.Context(), callLimit); return errDown },
+		"it does not answer": func(s *scene) error { tasks.Pause(s.Context(), callLimit); return errDown },
 	} {
 		t.Run(name, func(t *testing.T) {
 			playTwo(t, 4, func(a, b *scene, share func(*Config)) {

@@ -46,7 +46,7 @@ func TestTasksThatArriveAfterTheStopAreGivenBack(t *testing.T) {
 		ids := s.queue("A", 3)
 		w := &worker{}
 		s.faults.lease = func(ctx context.Context, req tasks.LeaseRequest) ([]tasks.Task, error) {
-			sleep(ctx, time.Second)
+			tasks.Pause(ctx, time.Second)
 			return s.store.Lease(ctx, req)
 		}
 		r := s.start(only("A", w))
@@ -263,7 +263,7 @@ func TestRunOnceGivesBackWhatRunsWhenItsContextEnds(t *testing.T) {
 func TestRunOnceStopsSearchingWhenItsContextEnds(t *testing.T) {
 	play(t, func(s *scene) {
 		s.faults.lease = func(ctx context.Context, _ tasks.LeaseRequest) ([]tasks.Task, error) {
-			sleep(ctx, 10*time.Millisecond)
+			tasks.Pause(ctx, 10*time.Millisecond)
 			return nil, tasks.ErrSearching
 		}
 		r := s.runtime(only("A", &worker{}))
