@@ -20,16 +20,17 @@ type gatherer struct {
 
 // order is what one call queues.
 type order struct {
-	ctx  context.Context
-	news []tasks.NewTask
-	ids  []int64
-	done chan error
+	ctx   context.Context
+	news  []tasks.NewTask
+	ids   []int64
+	taken chan struct{} // closed when somebody queues it
+	done  chan error
 }
 
 const (
-	// gatherTurns is how many scripts are under way at the same time: one runs, and
-	// one is on its way.
-	gatherTurns = 2
+	// gatherTurns is how many scripts are under way at the same time: one runs, one
+	// is on its way, and one waits for the disk with the others.
+	gatherTurns = 3
 
 	// gatherRows is how many tasks a call has that goes alone, and how many go
 	// together.
@@ -41,16 +42,18 @@ func (s *Store) gather(ctx context.Context, news []tasks.NewTask) ([]int64, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	o := &order{ctx: ctx, news: news, done: make(chan error, 1)}
+	o := &order{ctx: ctx, news: news, taken: make(chan struct{}), done: make(chan error, 1)}
 	g := &s.gatherer
 	g.mu.Lock()
 	g.waiting = append(g.waiting, o)
 	g.mu.Unlock()
-	for ended := ctx.Done(); ; {
+	for turn, taken, ended := g.turn, o.taken, ctx.Done(); ; {
 		select {
 		case err := <-o.done:
 			return o.ids, err
-		case g.turn <- struct{}{}:
+		case <-taken:
+			turn, taken = nil, nil // who is taken needs no turn
+		case turn <- struct{}{}:
 			s.queueGathered()
 		case <-ended:
 			if g.withdraw(o) {
@@ -81,6 +84,7 @@ func (g *gatherer) take() (orders []*order, news []tasks.NewTask) {
 	for len(orders) < len(g.waiting) && len(news) < gatherRows && bytes < maxBytes/2 {
 		o := g.waiting[len(orders)]
 		orders, news = append(orders, o), append(news, o.news...)
+		close(o.taken)
 		for _, n := range o.news {
 			bytes += len(n.Data)
 		}
