@@ -2,11 +2,14 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/phorge-gantry/gantry/tasks"
 )
 
 const (
@@ -45,7 +48,7 @@ func (s *Store) upkeep(ctx context.Context) {
 	if err == nil && number(mine) == 1 {
 		_, err = s.mend(ctx)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, tasks.ErrUnavailable) { // of which the caller hears anyway
 		s.config.Log.Warn().Err(err).Msg("looking after the queue failed; it is tried again")
 	}
 }
