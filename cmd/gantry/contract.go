@@ -125,9 +125,8 @@ func (g *ground) Close() (err error) {
 }
 
 // private are the arguments of a server that nobody will miss: what a crash of
-// the machine takes from it, it takes from nobody. It tells a stage what was
-// written.
-var private = []string{"--innodb-flush-log-at-trx-commit=0", "--userstat=1"}
+// the machine takes from it, it takes from nobody.
+var private = []string{"--innodb-flush-log-at-trx-commit=0"}
 
 func (a *app) startServer(g *ground) (*scratch.MariaDB, error) {
 	a.phasef("Starting a private MariaDB ...")

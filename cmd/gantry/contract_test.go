@@ -120,7 +120,7 @@ func TestVerifyHoldsHandlersAgainstARecord(t *testing.T) {
 	programs := t.TempDir()
 	build(t, programs)
 	manifest := manifestOf(t, filepath.Join(programs, "handler-testworker"), "PhabricatorTestWorker", "{}")
-	server, err := scratch.Start(scratch.Options{})
+	server, err := scratch.Start(scratch.Options{Args: []string{"--userstat=0"}}) // as the servers of others
 	if err != nil {
 		t.Fatal(err)
 	}

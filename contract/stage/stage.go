@@ -20,8 +20,9 @@ import (
 type Config struct {
 	// DSN names a server where databases may be made, emptied and dropped:
 	// never a production server. Without database name. A MariaDB that runs with
-	// --userstat=1 tells which tables were written; of any other server, all are
-	// read in every case, which takes long in the namespace of a whole Phorge.
+	// --userstat=1, as those of contract/scratch do, tells which tables were
+	// written; of any other server, all are read in every case, which takes long in
+	// the namespace of a whole Phorge.
 	// Nothing of the server's own settings is changed. Required.
 	DSN string
 

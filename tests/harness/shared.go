@@ -70,7 +70,7 @@ func Shared(t testing.TB) *scratch.MariaDB {
 		t.Fatal("this test binary needs func TestMain(m *testing.M) { harness.Main(m) }")
 	}
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = scratch.Start(scratch.Options{Args: []string{"--userstat=1"}, Memory: true}) // a stage is quick on it
+		shared.server, shared.err = scratch.Start(scratch.Options{Memory: true})
 	}
 	if shared.err != nil {
 		t.Fatalf("start the shared server: %v", shared.err)

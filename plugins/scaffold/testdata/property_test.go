@@ -56,7 +56,7 @@ func openBoth(t *testing.T, handlers ...plugins.Handler) both {
 			t.Fatal(err)
 		}
 	}
-	server, err := scratch.Start(scratch.Options{Args: []string{"--innodb-flush-log-at-trx-commit=0", "--userstat=1"}})
+	server, err := scratch.Start(scratch.Options{Args: []string{"--innodb-flush-log-at-trx-commit=0"}})
 	must(err)
 	t.Cleanup(func() { server.Stop() })
 	arcanist := cmp.Or(os.Getenv("ARCANIST_ROOT"), filepath.Join(root, "..", "arcanist"))
