@@ -32,7 +32,7 @@ func mixed(t *testing.T) (*Store, *bytes.Buffer) {
 			{}, {Expires: &past}, {Expires: &future},
 			{Owner: text("(retry):1:0"), Expires: &past}, {Owner: text("(delay)"), Expires: &future},
 			{Owner: text("gantry:1:0:n:h"), Expires: &past}, {Owner: text("gantry:1:0:n:h"), Expires: &future},
-			{Owner: text("caller#1"), Expires: &past}, {Owner: text("caller#1")}, {Owner: text("")},
+			{Owner: text("gantry is mine"), Expires: &past}, {Owner: text("caller#1"), Expires: &past}, {Owner: text("caller#1")}, {Owner: text("")},
 		} {
 			_, err := rows.Insert(tasks.Task{
 				Class: fmt.Sprint("C", i%3), Priority: 1000 + i, FailureCount: i % 2, DateCreated: past, DateModified: past,
