@@ -13,12 +13,14 @@ import (
 // TestAcceptance is the script that every store passes over HTTP.
 func TestAcceptance(t *testing.T) {
 	for _, backend := range backends {
-		t.Run(backend.name, func(t *testing.T) {
-			for _, row := range acceptance {
-				t.Run(row.name, func(t *testing.T) {
-					row.check(serve(t, backend.open(t), func(c *queueapi.Config) { c.MaxBody = 1 << 20 }))
-				})
-			}
+		t.Run(backend.name, func(t *testing.T) { accept(t, backend.open) })
+	}
+}
+
+func accept(t *testing.T, open func(testing.TB) subject) {
+	for _, row := range acceptance {
+		t.Run(row.name, func(t *testing.T) {
+			row.check(serve(t, open(t), func(c *queueapi.Config) { c.MaxBody = 1 << 20 }))
 		})
 	}
 }

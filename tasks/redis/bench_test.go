@@ -2,10 +2,10 @@ package redis
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // Tasks a second on a server that syncs its file once a second, as asynq's users
@@ -15,70 +15,8 @@ func queueOf(b *testing.B) *Store {
 	return open(b, Config{URL: serve(b, "--appendfsync", "everysec"), Instance: newInstance()})
 }
 
-func perSecond(b *testing.B, tasks int) {
-	b.ReportMetric(float64(tasks)/b.Elapsed().Seconds(), "tasks/s")
-	b.ReportMetric(0, "ns/op")
-}
-
-func BenchmarkEnqueueBatch(b *testing.B) {
-	for _, size := range []int{1, 64, 500} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			s, news := queueOf(b), some(size)
-			for b.Loop() {
-				if _, err := s.Enqueue(b.Context(), news); err != nil {
-					b.Fatal(err)
-				}
-			}
-			perSecond(b, size*b.N)
-		})
-	}
-}
-
-// One task a call, by many goroutines.
-func BenchmarkEnqueueSingle(b *testing.B) {
-	for _, goroutines := range []int{1, 16, 64} {
-		b.Run(fmt.Sprint(goroutines, "goroutines"), func(b *testing.B) {
-			s, news := queueOf(b), some(1)
-			b.SetParallelism(max(1, goroutines/2)) // of two cores
-			var failed atomic.Value
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if _, err := s.Enqueue(b.Context(), news); err != nil {
-						failed.Store(err)
-					}
-				}
-			})
-			if err := failed.Load(); err != nil {
-				b.Fatal(err)
-			}
-			perSecond(b, b.N)
-		})
-	}
-}
-
-func BenchmarkLeaseAndSettle(b *testing.B) {
-	for _, size := range []int{1, 100, 500} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			s := queueOf(b)
-			done := 0
-			for b.Loop() {
-				b.StopTimer()
-				if _, err := s.Enqueue(b.Context(), some(size)); err != nil {
-					b.Fatal(err)
-				}
-				b.StartTimer()
-				leased, err := s.Lease(b.Context(), want(size))
-				if err != nil || len(leased) != size {
-					b.Fatal(len(leased), err)
-				}
-				if _, err := s.Settle(b.Context(), succeeded(leased)); err != nil {
-					b.Fatal(err)
-				}
-				done += size
-			}
-			perSecond(b, done)
-		})
-	}
+func BenchmarkStore(b *testing.B) {
+	storetest.Benchmark(b, func(b *testing.B) tasks.Store { return queueOf(b) })
 }
 
 // A call that leases 64 tasks, and the one that gives them back, in queues of
