@@ -50,6 +50,7 @@ type bench struct {
 	deep     *queue // with the backlog and the archive
 	api      *api   // on queue; nil until a row wants it
 	redis    map[string]*harness.Redis
+	claimed  map[string]func(ctx context.Context) (claimable, error) // by row
 	cleanup  []func() error
 }
 
@@ -164,6 +165,9 @@ func (b *bench) measure(ctx context.Context, wanted map[string]bool) error {
 		return err
 	}
 	if err := b.series(ctx, "redis", b.startRedis, b.onRedis()); err != nil {
+		return err
+	}
+	if err := b.series(ctx, "claims", b.fillClaims, b.claims()); err != nil {
 		return err
 	}
 	return b.series(ctx, "depth", b.fillDeep, []measurement{

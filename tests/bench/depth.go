@@ -80,50 +80,66 @@ func (b *bench) leaseLatencies(ctx context.Context) error {
 	if err := errors.Join(b.queue.refill(ctx, b.shallow), b.topUp(ctx)); err != nil {
 		return err
 	}
-	shallow, err := openLatency(ctx, b.queue)
-	if err != nil {
-		return err
+	return b.leaseInTurn(ctx, leaseLimit, []string{"lease_shallow", "lease_deep"}, func(row string) (claimable, error) {
+		dsn := map[string]string{"lease_shallow": b.queue.dsn, "lease_deep": b.deep.dsn}[row]
+		return phorge.Open(ctx, phorge.Config{DSN: dsn})
+	})
+}
+
+// claimable is a store that is to be closed.
+type claimable interface {
+	tasks.Store
+	Close() error
+}
+
+// leaseInTurn measures many calls of Lease, for so many tasks, on the stores of
+// some rows in turn, and gives back what they leased.
+func (b *bench) leaseInTurn(ctx context.Context, limit int, rows []string, open func(row string) (claimable, error)) error {
+	all := make([]*latency, len(rows))
+	for i, row := range rows {
+		store, err := open(row)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		all[i] = &latency{store: store, limit: limit}
 	}
-	defer shallow.store.Close()
-	deep, err := openLatency(ctx, b.deep)
-	if err != nil {
-		return err
-	}
-	defer deep.store.Close()
 	for range b.leases {
-		if err := errors.Join(shallow.lease(ctx), deep.lease(ctx)); err != nil {
+		for _, l := range all {
+			if err := l.lease(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	for i, row := range rows {
+		b.table.add(row, median(all[i].took))
+		if err := all[i].giveBack(ctx); err != nil {
 			return err
 		}
 	}
-	b.table.add("lease_shallow", median(shallow.took))
-	b.table.add("lease_deep", median(deep.took))
-	return errors.Join(shallow.giveBack(ctx), deep.giveBack(ctx))
+	return nil
 }
 
 // latency is how long the calls of one store take.
 type latency struct {
-	store *phorge.Store
+	store tasks.Store
+	limit int
 	took  []float64 // milliseconds
 	held  []tasks.Settlement
-}
-
-func openLatency(ctx context.Context, q *queue) (*latency, error) {
-	store, err := phorge.Open(ctx, phorge.Config{DSN: q.dsn})
-	return &latency{store: store}, err
 }
 
 func (l *latency) lease(ctx context.Context) error {
 	began := time.Now()
 	leased, err := l.store.Lease(ctx, tasks.LeaseRequest{
-		Limit:   leaseLimit,
-		Classes: map[string]tasks.ClassRequest{class: {Limit: leaseLimit, LeaseTime: time.Minute}},
+		Limit:   l.limit,
+		Classes: map[string]tasks.ClassRequest{class: {Limit: l.limit, LeaseTime: time.Minute}},
 	})
 	l.took = append(l.took, time.Since(began).Seconds()*1000)
 	for _, task := range leased {
 		l.held = append(l.held, tasks.Settlement{ID: task.ID, Lease: *task.Lease, Outcome: tasks.Outcome{Kind: tasks.Released}})
 	}
-	if err == nil && len(leased) < leaseLimit {
-		err = fmt.Errorf("a call leased %d tasks of a queue that holds more than %d", len(leased), leaseLimit)
+	if err == nil && len(leased) < l.limit {
+		err = fmt.Errorf("a call leased %d tasks of a queue that holds more than %d", len(leased), l.limit)
 	}
 	return err
 }

@@ -100,7 +100,7 @@ func (b *bench) startGateways(context.Context) error {
 
 // startWays starts both ways to a web server.
 func (b *bench) startWays(name, upstream string) (w ways, err error) {
-	token, digest := gateway.NewToken()
+	secret, digest := token.New()
 	w.token = token
 	if w.nginx, err = b.startNginx("to-"+name, upstream, token); err != nil {
 		return w, err

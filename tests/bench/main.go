@@ -39,6 +39,7 @@ type scale struct {
 
 	shallow, queued, archived int // rows, for what must not depend on depth
 	leases                    int // calls whose latency is taken
+	few, many                 int // tasks of queues whose claims are compared
 	memory                    time.Duration
 
 	// of PHP: tasks through one or twenty a call, calls of ping, indexing, calls
@@ -51,13 +52,13 @@ type scale struct {
 var (
 	full = scale{
 		rounds: 5, tasks: 30_000, stock: 30_000, singles: 3000, pickups: 100, idle: 10 * time.Second,
-		shallow: 10_000, queued: 1_000_000, archived: 2_000_000, leases: 100, memory: 10 * time.Second,
+		shallow: 10_000, queued: 1_000_000, archived: 2_000_000, leases: 100, few: 1000, many: 1_000_000, memory: 10 * time.Second,
 		single: 400, batched: 6000, calls: 400, objects: 100, searches: 1000, webhooks: 200, served: 20_000,
 		passed: 100_000,
 	}
 	quick = scale{
 		rounds: 1, tasks: 2000, stock: 200, singles: 100, pickups: 5, idle: time.Second,
-		shallow: 2000, queued: 4000, archived: 4000, leases: 10, memory: time.Second,
+		shallow: 2000, queued: 4000, archived: 4000, leases: 10, few: 100, many: 4000, memory: time.Second,
 		single: 20, batched: 100, calls: 20, objects: 5, searches: 20, webhooks: 8, served: 400,
 		passed: 1600,
 	}
