@@ -199,6 +199,9 @@ func TestALateAnswerReachesNobody(t *testing.T) {
 	}
 	want(t, <-outcome, tasks.Crashed, "signal: killed")
 	next, _ := background(t, t.Context(), p, map[string]any{"do": "hang"})
+	if err := os.WriteFile(file+".answer", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "the orphan has answered and ended", func() bool { return !alive(orphan) })
 	p.Close()
 	want(t, <-next, tasks.Released, "cut short")

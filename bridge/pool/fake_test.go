@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -206,7 +207,7 @@ func (f fakeProcess) do(data []byte, request string, answer map[string]any) bool
 		startProgram(order.File, true, "sleep", "1000")
 		syscall.Exit(4)
 	case "leave an orphan that answers":
-		startProgram(order.File, true, os.Args[0], "fake-orphan", request, strconv.Itoa(os.Getpid()))
+		startProgram(order.File, true, os.Args[0], "fake-orphan", request, order.File+".answer")
 		hang()
 	default:
 		panic(order.Do)
@@ -226,9 +227,13 @@ func startProgram(file string, leaves bool, name string, arguments ...string) {
 	writePID(file, program.Process.Pid)
 }
 
-// fakeOrphan answers a request when the process that had it is gone.
-func fakeOrphan(request, parent string) {
-	for strconv.Itoa(os.Getppid()) == parent {
+// fakeOrphan answers a request once a file is there. Without its directory, the
+// test is over.
+func fakeOrphan(request, file string) {
+	for _, err := os.Stat(file); err != nil; _, err = os.Stat(file) {
+		if _, err := os.Stat(filepath.Dir(file)); err != nil {
+			return
+		}
 		time.Sleep(time.Millisecond)
 	}
 	f := fakeProcess{answers: os.NewFile(4, "answers")}
