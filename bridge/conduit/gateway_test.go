@@ -8,12 +8,13 @@ import (
 
 	"github.com/phorge-gantry/gantry/bridge/gateway"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 func TestSignedCallsPassThroughAGateway(t *testing.T) {
 	p := newPhorge(t)
 	p.host = "phorge.example.com"
-	token, digest := gateway.NewToken()
+	secret, digest := token.New()
 	g, err := gateway.New(gateway.Config{
 		URL: p.URL, Host: "phorge.example.com",
 		Tokens: []gateway.Token{{Name: "gantry", Digests: []string{digest}, Allow: []string{"worker.*"}}},
@@ -27,7 +28,7 @@ func TestSignedCallsPassThroughAGateway(t *testing.T) {
 	t.Cleanup(func() { server.Close(); _ = g.Close() })
 
 	c := configured(p)
-	c.URL, c.ServiceToken = server.URL, Secret(token)
+	c.URL, c.ServiceToken = server.URL, Secret(secret)
 	e, log := start(t, c)
 	for _, class := range []string{"PhabricatorTestWorker", "A+&=%20%", "Ä\u2028😀"} {
 		task := p.leasedOf(class)
@@ -44,12 +45,12 @@ func TestSignedCallsPassThroughAGateway(t *testing.T) {
 	if err := e.Close(); err != nil { // nothing of it changes while it is shown
 		t.Fatal(err)
 	}
-	if told := fmt.Sprintf("%+v %#v %s", e, c, log); strings.Contains(told, token) {
+	if told := fmt.Sprintf("%+v %#v %s", e, c, log); strings.Contains(told, secret) {
 		t.Error("the service token is told")
 	}
 
 	c.ServiceToken += "\n"
-	if _, err := New(c); err == nil || strings.Contains(err.Error(), token) || !strings.Contains(err.Error(), "ServiceToken must be printable") {
+	if _, err := New(c); err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "ServiceToken must be printable") {
 		t.Errorf("a token that no header can carry: %v", err)
 	}
 	c.ServiceToken = "wrong"

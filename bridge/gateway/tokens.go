@@ -15,7 +15,7 @@ type Token struct {
 	// and underscores. Required, and unlike every other.
 	Name string
 
-	// Digests are the SHA-256 of the token, in hexadecimal, as NewToken answers
+	// Digests are the SHA-256 of the token, in hexadecimal, as token.New answers
 	// it. Two at once let it be replaced without a pause.
 	Digests []string
 
@@ -34,9 +34,6 @@ type Token struct {
 	// nor counts.
 	Exempt []string
 }
-
-// NewToken is token.New.
-func NewToken() (secret, digest string) { return token.New() }
 
 // caller is a Token in the form that calls are checked with.
 type caller struct {

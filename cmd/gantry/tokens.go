@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/phorge-gantry/gantry/tasks/queueapi"
+	"github.com/phorge-gantry/gantry/tasks/token"
 	"github.com/spf13/cobra"
 )
 
@@ -122,7 +123,7 @@ func (a *app) newToken(c *config, entry tokenEntry) error {
 	if slices.ContainsFunc(entries, func(other tokenEntry) bool { return other.Name == entry.Name }) {
 		return usagef("%s has a token of that name, %s: choose another, or remove its entry first", c.Tokens, entry.Name)
 	}
-	token, digest := queueapi.NewToken()
+	secret, digest := token.New()
 	entry.Digest = digest
 	if content, err = withEntry(content, entry); err != nil {
 		return coded{fmt.Errorf("tokens %s: %w", c.Tokens, err), exitUsage}
@@ -131,9 +132,9 @@ func (a *app) newToken(c *config, entry tokenEntry) error {
 		return fmt.Errorf("write the file of tokens: %w", err)
 	}
 	if a.print.json {
-		return a.print.document(tokenReport{entry.Name, entry.Instance, entry.Rights, entry.Allow, token})
+		return a.print.document(tokenReport{entry.Name, entry.Instance, entry.Rights, entry.Allow, secret})
 	}
-	a.print.linef("%s", token)
+	a.print.linef("%s", secret)
 	a.print.linef("")
 	a.print.linef("This is the token of %s. It is shown this once: give it to the program, which sends it as X-Service-Token.", entry.Name)
 	if len(entry.Rights) > 0 {

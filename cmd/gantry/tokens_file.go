@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/phorge-gantry/gantry/tasks/queueapi"
+	"github.com/phorge-gantry/gantry/tasks/token"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -131,6 +132,6 @@ func (c *config) gorgeCaller(instances []string) ([]queueapi.Token, error) {
 	if len(instances) != 1 {
 		return nil, usagef("%s is a token for one instance, and there are several: make tokens with `gantry tokens new`", c.gorge.tokenIn)
 	}
-	all := tokenEntry{Name: c.gorge.tokenIn, Digest: queueapi.Digest(c.gorge.token), Instance: instances[0], Rights: rights}
+	all := tokenEntry{Name: c.gorge.tokenIn, Digest: token.Digest(c.gorge.token), Instance: instances[0], Rights: rights}
 	return []queueapi.Token{all.token()}, nil
 }

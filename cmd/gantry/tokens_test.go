@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
-	"github.com/phorge-gantry/gantry/tasks/queueapi"
+	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
 func TestATokenIsShownOnceAndItsDigestKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
 	got := command(t, nil, "", "tokens", "new", "build-server", "--rights=enqueue,read", "--sqlite=q.db", "--tokens="+file)
-	token, rest, _ := strings.Cut(got.out, "\n")
-	if got.code != exitOK || len(token) < 26 || !strings.Contains(rest, "This is the token of build-server") || !strings.Contains(rest, "enqueue, read on the instance default") {
+	secret, rest, _ := strings.Cut(got.out, "\n")
+	if got.code != exitOK || len(secret) < 26 || !strings.Contains(rest, "This is the token of build-server") || !strings.Contains(rest, "enqueue, read on the instance default") {
 		t.Fatalf("exit code %d, %s%s", got.code, got.out, got.err)
 	}
 	content, err := os.ReadFile(file)
-	if err != nil || strings.Contains(string(content), token) || !strings.Contains(string(content), queueapi.Digest(token)) {
+	if err != nil || strings.Contains(string(content), secret) || !strings.Contains(string(content), token.Digest(secret)) {
 		t.Errorf("the file holds\n%s%v", content, err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {

@@ -12,12 +12,6 @@ import (
 	"github.com/phorge-gantry/gantry/tasks/token"
 )
 
-// NewToken is token.New.
-func NewToken() (secret, digest string) { return token.New() }
-
-// Digest is token.Digest.
-func Digest(secret string) string { return token.Digest(secret) }
-
 // principal is a caller.
 type principal struct {
 	Token

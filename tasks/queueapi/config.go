@@ -107,7 +107,7 @@ const (
 
 var everyRight = []Right{Enqueue, Work, Operate, Read}
 
-// Token is a caller. The token itself is not kept: Digest answers what is.
+// Token is a caller. The token itself is not kept: token.Digest answers what is.
 type Token struct {
 	Name     string // for the log and for people
 	Digest   string // SHA-256 of the token, in hexadecimal

@@ -15,8 +15,8 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/phorge-gantry/gantry/bridge/gateway"
 	"github.com/phorge-gantry/gantry/contract/scratch"
+	"github.com/phorge-gantry/gantry/tasks/token"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -101,8 +101,8 @@ func (b *bench) startGateways(context.Context) error {
 // startWays starts both ways to a web server.
 func (b *bench) startWays(name, upstream string) (w ways, err error) {
 	secret, digest := token.New()
-	w.token = token
-	if w.nginx, err = b.startNginx("to-"+name, upstream, token); err != nil {
+	w.token = secret
+	if w.nginx, err = b.startNginx("to-"+name, upstream, secret); err != nil {
 		return w, err
 	}
 	w.gateway, err = b.startGateway("to-"+name, upstream, digest)

@@ -17,6 +17,7 @@ import (
 	"github.com/phorge-gantry/gantry/bridge/conduit"
 	"github.com/phorge-gantry/gantry/bridge/gateway"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/token"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -24,7 +25,7 @@ import (
 // name, through a gateway that is reached by another.
 func TestB42AGatewayStandsBeforeAPhorge(t *testing.T) {
 	g := newGround(t)
-	token, digest := gateway.NewToken()
+	secret, digest := token.New()
 	gate, err := gateway.New(gateway.Config{
 		URL: g.web.URL(), Log: quiet(t),
 		Tokens: []gateway.Token{{Name: "live", Digests: []string{digest}, Allow: []string{"user.*", "worker.*"}}},
@@ -35,7 +36,7 @@ func TestB42AGatewayStandsBeforeAPhorge(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = gate.Server()
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Header.Set("X-Service-Token", token)
+		r.Header.Set("X-Service-Token", secret)
 		gate.ServeHTTP(w, r)
 	})
 	server.Start()
