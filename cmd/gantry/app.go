@@ -21,7 +21,6 @@ import (
 // store is all that commands do with a queue.
 type store interface {
 	tasks.Service
-	Attempts(ctx context.Context, task int64, limit int) ([]tasks.Attempt, error)
 	Close() error
 }
 

@@ -2,10 +2,13 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/embedded"
 )
 
 func TestListShowsTheClassesOfTheQueue(t *testing.T) {
@@ -155,6 +158,32 @@ func TestShowTellsWhyAttemptsFailed(t *testing.T) {
 	got = command(t, withoutTables{seed(t)}, "", "tasks", "show", "--id=4", "--output=json")
 	if got.code != exitOK || !strings.Contains(got.out, `"attempts":null`) || got.err != "warning: why attempts failed is not known: no tables\n" {
 		t.Errorf("without Gantry's tables: exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestShowTellsWhyAttemptsFailedInAFileToo(t *testing.T) {
+	s, err := embedded.Open(t.Context(), embedded.Config{Path: filepath.Join(t.TempDir(), "q.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx := t.Context()
+	if _, err := s.Enqueue(ctx, []tasks.NewTask{{Class: "A", Data: []byte("1")}}); err != nil {
+		t.Fatal(err)
+	}
+	leased, err := s.Lease(ctx, tasks.LeaseRequest{Limit: 1, Others: tasks.ClassRequest{Limit: 1, LeaseTime: time.Minute}})
+	if err != nil || len(leased) != 1 {
+		t.Fatal(leased, err)
+	}
+	failed := tasks.Settlement{ID: 1, Lease: *leased[0].Lease, Route: "plugin", Outcome: tasks.Outcome{
+		Kind: tasks.Retry, Wait: time.Hour, Category: tasks.CategoryTemporary, Reason: "no ink", Duration: 7 * time.Microsecond,
+	}}
+	if _, err := s.Settle(ctx, []tasks.Settlement{failed}); err != nil {
+		t.Fatal(err)
+	}
+	got := command(t, s, "", "tasks", "show", "--id=1")
+	if got.code != exitOK || got.err != "" || !strings.Contains(got.out, "  attempt 1      ") || !strings.Contains(got.out, ": temporary: no ink\n") {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
 	}
 }
 

@@ -20,16 +20,13 @@ type taskDetail struct {
 	DataBase64 []byte          `json:"dataBase64,omitempty"`
 }
 
-// shownAttempts is how many failed attempts of a task are shown.
-const shownAttempts = 20
-
 func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show everything about tasks, with their data",
 		Long: `Show all columns of the selected tasks, what their owner means, and their data
-as it is stored, byte for byte; and why their last attempts failed, where Gantry's
-own tables are (see gantry storage). JSON is one document a line; data that is not
+as it is stored, byte for byte; and why their last attempts failed. On Phorge's
+tables that needs Gantry's own (see gantry storage). JSON is one document a line; data that is not
 UTF-8 is in dataBase64.
 
 ` + selectionHelp,
@@ -69,7 +66,7 @@ func (a *app) showTasks(ctx context.Context, s store, selected *selection) error
 			}
 			var attempts []tasks.Attempt
 			if untold(s) == nil {
-				if attempts, err = s.Attempts(ctx, r.ID, shownAttempts); err != nil {
+				if attempts, err = s.Attempts(ctx, r.ID, tasks.AttemptsKept); err != nil {
 					return err
 				}
 				attempts = append([]tasks.Attempt{}, attempts...) // there are none, and that is known
