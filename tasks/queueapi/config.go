@@ -44,7 +44,8 @@ type Config struct {
 	MaxBody int64
 
 	// MaxBodies bounds all the bodies held at one time, in bytes; beyond it
-	// calls are answered 503. Default: eight times MaxBody.
+	// calls are answered 503, but for those with short bodies. Default: eight
+	// times MaxBody.
 	MaxBodies int64
 
 	// MaxTasks bounds the tasks of one enqueue, the follow-ups of one task and

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -363,4 +364,64 @@ func TestTasksThatAreTooYoungAreNotLeased(t *testing.T) {
 	})
 	s.queue("[]")
 	s.same("leased", len(s.lease("w", 1)), 0)
+}
+
+// Large bodies that come slowly fill what all bodies may hold, and short ones are
+// taken all the same.
+func TestShortBodiesAreTakenWhileLargeOnesFillTheRoom(t *testing.T) {
+	s := serve(t, openMemory(t), func(c *queueapi.Config) { c.MaxBody, c.MaxBodies = 1000, 1000 })
+	body, more := io.Pipe()
+	slow, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/api/queue/enqueue", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow.Header.Set("Content-Type", "application/json")
+	ended := make(chan error, 1)
+	go func() {
+		response, err := http.DefaultClient.Do(slow)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		ended <- err
+	}()
+	fmt.Fprintf(more, "%1000s", "")
+	s.eventually(func() bool { return s.api.Held() == 1000 })
+	s.queue("[]")
+	s.refused(s.post("enqueue", `{"taskClass":"A","data":"\"`+strings.Repeat("x", 600)+`\""}`), http.StatusServiceUnavailable, "ERR_UNAVAILABLE")
+	more.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// What a caller writes is quoted to it, and in the log, no longer than a person
+// reads.
+func TestErrorsQuoteLittleOfABody(t *testing.T) {
+	s := serve(t, openMemory(t))
+	long := strings.Repeat("9", 100000)
+	for _, body := range []string{
+		`{"taskID":1,"fence":` + long + `}`, `{"taskID":` + long + `}`, `{"taskID":"` + long + `"}`, `{"` + long + `":1}`,
+		`{"taskID":1,"fence":{"` + long + `":1}}`, `{"taskID":1,"followups":[{"priority":` + long + `}]}`, `{"taskID":1,"fence":"` + long + `"}`,
+		`{"taskID":1,"fence":1,"followups":[{"data":"1","taskClass":"` + long + `"}]}`,
+	} {
+		r := s.post("complete", body, owner("w"))
+		s.refused(r, http.StatusBadRequest, "ERR_BAD_REQUEST")
+		if len(r.body) > 500 {
+			t.Errorf("%.40s… was answered %d bytes", body, len(r.body))
+		}
+	}
+	s.refused(s.post("settle", `{"settlements":[{"outcome":"`+long+`"}]}`, owner(long[:1000])), http.StatusBadRequest, "ERR_BAD_REQUEST")
+	for line := range strings.Lines(s.logs.String()) {
+		if len(line) > 1000 {
+			t.Errorf("a line of the log has %d bytes: %.100s…", len(line), line)
+		}
+	}
+}
+
+// A filter that is not read is a listing of everything.
+func TestAQueryThatCannotBeReadIsRefused(t *testing.T) {
+	s := serve(t, openMemory(t))
+	for _, query := range []string{"taskClass=A;B", "taskClass=%zz", "cursor=1;limit=1", "taskClass=A&taskClass=B", "limit=1&limit=2", "cursor=1&cursor=2"} {
+		s.refused(s.get("tasks?"+query), http.StatusBadRequest, "ERR_BAD_REQUEST")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -154,8 +155,14 @@ func cursor(after int64) string {
 
 // filter reads the query of a listing.
 func (c *call) filter() (f tasks.Filter, offset int, err error) {
-	query := c.r.URL.Query()
-	for name := range query {
+	query, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil { // what cannot be read would count as absent
+		return f, 0, badRequest("the query cannot be read: escape what is no letter or digit, also semicolons")
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return f, 0, badRequest("the parameter %.40q is there more than once", name)
+		}
 		if !slices.Contains([]string{"state", "taskClass", "objectPHID", "containerPHID", "limit", "offset", "cursor", "data", "token"}, name) {
 			return f, 0, badRequest("the parameter %.40q means nothing here", name)
 		}

@@ -54,6 +54,11 @@ func (c *call) tooLarge() *failure {
 	return refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body has more than %d bytes", c.MaxBody)
 }
 
+// smallBody is the most that is taken of a body, in bytes, while others fill what
+// all may hold, unless that is less than eight of these: workers settle with short
+// bodies, and whoever sends large ones slowly is not to stop them.
+const smallBody = 64 << 10
+
 // meter counts the bytes of all the bodies that are held.
 type meter struct {
 	io.Reader
@@ -63,7 +68,7 @@ type meter struct {
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
 	m.c.held += int64(n)
-	if m.c.bodies.Add(int64(n)) > m.c.MaxBodies {
+	if m.c.bodies.Add(int64(n)) > m.c.MaxBodies && m.c.held > min(smallBody, m.c.MaxBodies/8) {
 		f := refuse(http.StatusServiceUnavailable, codeUnavailable, "too many large requests are being handled; try again")
 		f.retryAfter = time.Second
 		return n, f
@@ -96,7 +101,7 @@ func unmarshal(text []byte, into any) error {
 		return refused
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return badRequest("the body cannot be read: %.80q is a %s; it must be %s", wrong.Field, wrong.Value, named(wrong.Type.String()))
+		return badRequest("the body cannot be read: %.80q is a %.40s; it must be %s", wrong.Field, wrong.Value, named(wrong.Type.String()))
 	}
 	return badRequest("the body cannot be read: %.200s", strings.TrimPrefix(err.Error(), "json: "))
 }
