@@ -26,6 +26,9 @@ func (a *API) identify(r *http.Request) (*principal, error) {
 		if !local(r) {
 			return nil, refuse(http.StatusForbidden, codeUnauthorized, "no token is configured, so only callers on this machine are served, under its own address")
 		}
+		if pages.Check(r) != nil {
+			return nil, refuse(http.StatusForbidden, codeUnauthorized, "no token is configured, so pages of other sites that a browser shows are not served")
+		}
 		return a.everybody, nil
 	}
 	secret := a.presented(r)
@@ -51,6 +54,10 @@ func (a *API) presented(r *http.Request) string {
 	}
 	return ""
 }
+
+// pages refuses what a browser sends for a page of another site. A call without a
+// body needs no leave of ours for that, and one would be enough to lease a task.
+var pages http.CrossOriginProtection
 
 // local reports whether a request comes from this machine and was meant for it:
 // a page that a browser shows can have it call any address, but not under a Host

@@ -149,6 +149,23 @@ func TestB42WithoutATokenOnlyThisMachineIsServedAndUnderItsOwnName(t *testing.T)
 	}
 }
 
+// A browser asks nobody before it sends a call without a body for some page.
+func TestB42WithoutATokenAPageOfAnotherSiteTakesNoTask(t *testing.T) {
+	s := serve(t, openMemory(t))
+	id := s.queue("[]")
+	for _, h := range []header{
+		{"Origin", "https://attacker.example"}, {"Origin", "null"}, {"Origin", "http://localhost:1"},
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+	} {
+		for _, path := range []string{"lease", "awaken", "settle", "enqueue"} {
+			s.refused(s.post(path, "", h), http.StatusForbidden, "ERR_UNAUTHORIZED")
+		}
+	}
+	s.same("the task", s.task(id).LeaseOwner, nil)
+	leased := read[[]task](s, s.post("lease", "", header{"Origin", s.url}, header{"Sec-Fetch-Site", "same-origin"}))
+	s.same("leased", idsOf(leased), []int64{id})
+}
+
 func TestB42WhoLeasesWithoutANameIsItsAddressNotWhatItClaims(t *testing.T) {
 	s := serve(t, openMemory(t))
 	id := s.queue("[]")
