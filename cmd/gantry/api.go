@@ -43,7 +43,7 @@ func (a *app) openQueues(ctx context.Context, c *config) (queues []queue, err er
 		}
 		queues = append(queues, queue{name, one, s})
 	}
-	return queues, nil
+	return queues, apart(ctx, queues)
 }
 
 func closeQueues(queues []queue) {
@@ -99,17 +99,15 @@ func listenAPI(api *queueapi.API, c *config) (net.Listener, error) {
 // ctx ends. What it answers waits for that, and for what came of it. When the
 // queues cannot be served any more, giveUp is called.
 func serveBeside(ctx, stop context.Context, giveUp func(), c *config, all instances, log zerolog.Logger) (wait func() error, err error) {
-	var queues []queue
-	for _, i := range all {
-		name, err := i.config.instanceName()
-		if err != nil {
-			return nil, err
-		}
-		q := queue{name, i.config, i.store}
+	queues, err := all.queues()
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range all {
+		q := &queues[n]
 		if i.runtime != nil {
 			q.store = waking{i.store, i.runtime.Wake}
 		}
-		queues = append(queues, q)
 	}
 	api, err := newAPI(c, queues, log)
 	if err != nil {

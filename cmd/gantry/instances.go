@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
+	"github.com/phorge-gantry/gantry/tasks/embedded"
+	"github.com/phorge-gantry/gantry/tasks/phorge"
 )
 
 // instanceOf answers the configuration of one instance: its own settings over
@@ -35,8 +38,8 @@ func (c *config) instanceOf(whole *koanf.Koanf, name string, own map[string]any)
 	return one, nil
 }
 
-// distinct refuses instances that are one and the same queue: what each of them
-// is allowed would then be allowed twice. A Redis keeps instances apart.
+// distinct refuses instances that are one and the same queue by what the
+// configuration says, and apart refuses the others. A Redis keeps instances apart.
 func distinct(instances []*config) error {
 	var problems []error
 	seen := map[string]string{}
@@ -53,6 +56,37 @@ func distinct(instances []*config) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// apart refuses queues that are one and the same, under whatever names: what each
+// of them is allowed would be allowed twice, and a token for one of them would be
+// one for the other.
+func apart(ctx context.Context, queues []queue) error {
+	for n, q := range queues {
+		for _, other := range queues[:n] {
+			same, err := sameQueue(ctx, q.store, other.store)
+			if err == nil && same {
+				err = usagef("its store is that of instances.%s: give each its own", other.name)
+			}
+			if err != nil {
+				return ofInstance(q.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func sameQueue(ctx context.Context, one, other store) (bool, error) {
+	switch one := one.(type) {
+	case *embedded.Store:
+		other, is := other.(*embedded.Store)
+		return is && one.Same(other), nil
+	case *phorge.Store:
+		if other, is := other.(*phorge.Store); is {
+			return one.Same(ctx, other)
+		}
+	}
+	return false, nil
 }
 
 // choose answers the configuration of the instance that the setting instance

@@ -36,6 +36,9 @@ func (a *app) startInstances(ctx, stop context.Context, c *config, log zerolog.L
 		all = append(all, i)
 	}
 	err := all.each(func(i *instance) error { return i.start(ctx, stop, a, turns) })
+	if err == nil && turns != nil {
+		err = all.apart(ctx)
+	}
 	if err == nil && len(all.working()) == 0 {
 		err = usagef("none of the instances has anything to run, in handler binaries (plugins) or in PHP; `gantry serve` serves queues whose tasks other programs run")
 	}
@@ -56,6 +59,27 @@ func (c *config) checkTurns() error {
 		return usagef("slots is %d, and %d instances share them: each needs one, so raise it", c.Slots, n)
 	}
 	return nil
+}
+
+// queues answers the queues of the instances, in their order.
+func (all instances) queues() (queues []queue, err error) {
+	for _, i := range all {
+		name, err := i.config.instanceName()
+		if err != nil {
+			return nil, err
+		}
+		queues = append(queues, queue{name, i.config, i.store})
+	}
+	return queues, nil
+}
+
+// apart refuses instances that have one and the same queue.
+func (all instances) apart(ctx context.Context) error {
+	queues, err := all.queues()
+	if err != nil {
+		return err
+	}
+	return apart(ctx, queues)
 }
 
 // each does something with each instance, side by side, and answers what went

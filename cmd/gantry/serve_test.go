@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/phorge-gantry/gantry/tasks/embedded"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -39,6 +41,7 @@ func TestServed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { c.test(newPlace(t, dir)) })
 	}
 	t.Run("the queue of a Phorge is served under its namespace", func(t *testing.T) { phorgeIsServed(newSite(t, dir)) })
+	t.Run("one queue under two names is refused", func(t *testing.T) { oneQueueTwiceIsRefused(newPlace(t, dir), newSite(t, dir).dsn) })
 }
 
 // newPlace is an installed Gantry without a Phorge.
@@ -266,6 +269,29 @@ func phorgeIsServed(s *site) {
 	serve.signal()
 	if got := serve.wait(); got.code != exitOK || strings.Contains(got.err, `"level":"warn"`) {
 		s.t.Errorf("exit code %d, %s", got.code, got.err)
+	}
+}
+
+func oneQueueTwiceIsRefused(s *site, dsn string) {
+	file := filepath.Join(s.t.TempDir(), "queue.db")
+	store, err := embedded.Open(s.t.Context(), embedded.Config{Path: file})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := errors.Join(store.Close(), os.Symlink(file, file+".other")); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, two := range []string{
+		fmt.Sprintf("{alpha: {sqlite: %s}, beta: {sqlite: %[1]s.other}}", file),
+		fmt.Sprintf("{alpha: {dsn: %q}, beta: {dsn_file: %s}}", dsn, writeFile(s.t, "dsn", dsn+"?timeout=9s", 0o600)),
+	} {
+		s.configure("tokens: tokens.yaml\nphp: off\nslots: 4\ninstances: " + two + "\n")
+		for _, command := range []string{"serve", "run"} {
+			got := s.gantry(command, "--api=127.0.0.1:0")
+			if got.code != exitUsage || !strings.Contains(got.err, "instance beta: its store is that of instances.alpha: give each its own") {
+				s.t.Errorf("%s with %s: exit code %d, %s", command, two, got.code, got.err)
+			}
+		}
 	}
 }
 

@@ -55,6 +55,10 @@ func (s *Store) checkFile() error {
 		tasks.ErrUnavailable, s.path)
 }
 
+// Same reports whether another Store works on the same file, whatever the two
+// paths are.
+func (s *Store) Same(other *Store) bool { return os.SameFile(s.info, other.info) }
+
 func createFile(path string) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // with mode 0600
 	if err != nil {

@@ -305,3 +305,18 @@ func TestB22DataThatIsTooLargeIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTwoPathsToOneFileAreTheSameQueue(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "queue.db"), filepath.Join(dir, "link.db")
+	one := open(t, Config{Path: path})
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if !one.Same(open(t, Config{Path: link})) {
+		t.Error("a link to the file is called another queue")
+	}
+	if one.Same(open(t, Config{Path: filepath.Join(dir, "other.db")})) {
+		t.Error("another file is called the same queue")
+	}
+}
