@@ -81,7 +81,7 @@ var depths = []struct {
 func TestB12CostDoesNotGrowWithTheQueueOrTheArchive(t *testing.T) {
 	sizes := []int{1000, 1_000_000}
 	if testing.Short() || raceEnabled {
-		sizes[1] = 20_000
+		sizes[1] = 15_000
 	}
 	for _, d := range depths {
 		t.Run(d.name, func(t *testing.T) {
