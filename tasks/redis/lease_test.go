@@ -94,6 +94,20 @@ func TestYoungTasksArePassedOverByPriority(t *testing.T) {
 	}
 }
 
+func TestAPickupDelayIsNeverShortened(t *testing.T) {
+	now := int64(epoch)
+	s := open(t, Config{URL: serve(t), clock: func() int64 { return now }})
+	must(s.Enqueue(t.Context(), some(1)))
+	req := want(1)
+	req.Others.PickupDelay = 1500 * time.Millisecond
+	for _, n := range []int{0, 0, 0, 1} { // 0 to 3 seconds of two epochs apart
+		if leased, err := s.Lease(t.Context(), req); err != nil || len(leased) != n {
+			t.Errorf("after %d seconds %d tasks are leased (%v), want %d", now-epoch, len(leased), err, n)
+		}
+		now++
+	}
+}
+
 // However large the data of many tasks are, an answer has its bound.
 func TestALeaseTakesNoMoreDataThanFits(t *testing.T) {
 	s := open(t, Config{URL: serve(t)})

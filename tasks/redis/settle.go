@@ -94,20 +94,20 @@ func (s *Store) attemptOf(settlement tasks.Settlement) string {
 }
 
 // appendPlace describes where a task waits once its lease has ended. Only the
-// server knows what time it is, so a wait is told as such; what PlaceAfter answers
-// at the middle of all epochs shows it.
+// server knows what time it is, so a wait is told as such: it shows in what PlaceAfter
+// answers at the first epoch and at the last, neither of which cuts it short in its
+// own direction.
 func appendPlace(args []any, s tasks.Settlement) []any {
-	const middle = 1 << 31
-	place := s.Lease.PlaceAfter(s.Outcome, middle)
+	first, last := s.Lease.PlaceAfter(s.Outcome, 0), s.Lease.PlaceAfter(s.Outcome, math.MaxUint32)
 	owner := ""
-	if place.Owner != nil {
-		owner = *place.Owner
+	if first.Owner != nil {
+		owner = *first.Owner
 	}
-	switch waits := s.Outcome.Kind != tasks.Released || s.Outcome.Wait > 0; {
-	case place.Expires == nil:
+	switch {
+	case first.Expires == nil:
 		return append(args, owner, "none", 0)
-	case waits && *place.Expires > 0 && *place.Expires < math.MaxUint32:
-		return append(args, owner, "wait", *place.Expires-middle)
+	case s.Outcome.Kind != tasks.Released || s.Outcome.Wait > 0:
+		return append(args, owner, "wait", *first.Expires+*last.Expires-math.MaxUint32)
 	}
-	return append(args, owner, "until", *place.Expires)
+	return append(args, owner, "until", *first.Expires)
 }
