@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -364,6 +365,28 @@ func TestTasksThatAreTooYoungAreNotLeased(t *testing.T) {
 	})
 	s.queue("[]")
 	s.same("leased", len(s.lease("w", 1)), 0)
+}
+
+// A list of a million numbers has two bytes for each.
+func TestABodyOfCountlessValuesIsRefusedBeforeItIsRead(t *testing.T) {
+	s := serve(t, openMemory(t))
+	many := "[" + strings.Repeat("1,", 1<<20) + "1]"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	calls := 0
+	for path, body := range map[string]string{
+		"enqueue": many, "settle": `{"settlements":` + many + `}`, "awaken": `{"taskIDs":` + many + `}`, "complete": `{"taskID":1,"fence":1,"followups":` + many + `}`,
+		"lease": `{"taskClasses":` + many + `}`, "yield": `{"taskID":` + strings.Repeat(`1,"taskID":`, 1<<20) + `1}`,
+	} {
+		s.refused(s.post(path, body, owner("w")), http.StatusRequestEntityTooLarge, "ERR_TOO_LARGE")
+		calls++
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(calls); each > 64<<20 {
+		t.Errorf("%d bytes were allocated for a body of two million", each)
+	}
+	s.ok(s.post("enqueue", text(map[string]any{"taskClass": "A", "data": many})))
+	s.same("data", *s.task(1).Data == many, true)
 }
 
 // Large bodies that come slowly fill what all bodies may hold, and short ones are

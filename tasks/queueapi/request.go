@@ -44,10 +44,33 @@ func (c *call) body() ([]byte, error) {
 	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, badRequest("Content-Type must be application/json")
 	}
+	if values(body.Bytes()) > valuesPerTask*c.MaxTasks {
+		return nil, refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "the body has more than %d values; say it in several calls", valuesPerTask*c.MaxTasks)
+	}
 	if err := tasks.CheckData(body.Bytes()); err != nil {
 		return nil, badRequest("the body cannot be read: %.200s", err)
 	}
 	return body.Bytes(), nil
+}
+
+// valuesPerTask is how many values a body may hold for each of the tasks that it
+// may name. One byte can be a value, and takes fifty once it is read.
+const valuesPerTask = 256
+
+// values answers how many values there are about in JSON.
+func values(text []byte) (n int) {
+	inString := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			i++
+		case !inString && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n
 }
 
 func (c *call) tooLarge() *failure {
