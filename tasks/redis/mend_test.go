@@ -308,6 +308,9 @@ func TestIdsAreNotUsedTwiceWhenTheirCounterIsLost(t *testing.T) {
 		return leased[0].Lease.Fence
 	}
 	before := fence()
+	if now := clock(s.Now(ctx)); before>>16 < now-60 || before>>16 > now {
+		t.Errorf("fence %d is not of this moment", before)
+	}
 	if err := s.client.Del(ctx, s.key("queue")).Err(); err != nil {
 		t.Fatal(err)
 	}
