@@ -172,15 +172,22 @@ func (s *Store) check(ctx context.Context, c goredis.Cmdable) error {
 	if info["loading"] != "0" { // then it says nothing of its file yet
 		return fmt.Errorf("%w: %s: %s", tasks.ErrUnavailable, s.place, passing["LOADING"])
 	}
+	if err := s.checkFile(info); err != nil {
+		return err
+	}
 	if info["aof_enabled"] == "1" {
 		s.warnOfSync(ctx, c)
 		return nil
 	}
-	if !s.config.Volatile {
-		return fmt.Errorf("%s: it keeps no append-only file, so it would lose tasks when it ends; set appendonly yes (CONFIG SET appendonly yes, and in its configuration file), with appendfsync always if not even the last second may be lost, or accept the loss with ?volatile=true in the URL", s.place)
-	}
 	s.config.Log.Warn().Msgf("%s: it keeps no append-only file and loses tasks when it ends", s.place)
 	return nil
+}
+
+func (s *Store) checkFile(info map[string]string) error {
+	if info["aof_enabled"] == "1" || s.config.Volatile {
+		return nil
+	}
+	return fmt.Errorf("%s: it keeps no append-only file, so it would lose tasks when it ends; set appendonly yes (CONFIG SET appendonly yes, and in its configuration file), with appendfsync always if not even the last second may be lost, or accept the loss with ?volatile=true in the URL", s.place)
 }
 
 func (s *Store) checkPolicy(info map[string]string) error {

@@ -71,6 +71,23 @@ func TestB48AServerThatBeginsToEvictIsNotReady(t *testing.T) {
 	}
 }
 
+func TestB48AServerThatStopsKeepingAFileIsNotReady(t *testing.T) {
+	url := harness.StartRedis(t).URL()
+	s, volatile := open(t, Config{URL: url}), open(t, Config{URL: url, Volatile: true})
+	for _, file := range []string{"no", "yes"} {
+		if err := s.client.ConfigSet(t.Context(), "appendonly", file).Err(); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Ready(t.Context())
+		if refused := err != nil && strings.Contains(err.Error(), "set appendonly yes"); refused != (file == "no") || !refused && err != nil {
+			t.Errorf("appendonly %s: answered %v", file, err)
+		}
+		if err := volatile.Ready(t.Context()); err != nil {
+			t.Errorf("where loss is accepted, appendonly %s: answered %v", file, err)
+		}
+	}
+}
+
 // What is leased can be settled when memory is full, because that is what makes
 // room; and nothing stops halfway.
 func TestAServerWhoseMemoryIsFullRefusesNewTasksAndSettlesOthers(t *testing.T) {

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -32,7 +33,7 @@ func (s *Store) CountArchived(ctx context.Context) (counted tasks.ArchivedCount,
 func (s *Store) Ready(ctx context.Context) error {
 	_, err := s.run(ctx, readyScript)
 	if err == nil {
-		err = s.checkPolicyNow(ctx)
+		err = s.checkNow(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("find out whether tasks can be leased and settled: %w", err)
@@ -40,16 +41,16 @@ func (s *Store) Ready(ctx context.Context) error {
 	return nil
 }
 
-// checkPolicyNow finds out whether somebody changed the server so that it can drop
-// tasks.
-func (s *Store) checkPolicyNow(ctx context.Context) error {
+// checkNow finds out whether somebody changed the server so that it can lose tasks,
+// or another one took its place.
+func (s *Store) checkNow(ctx context.Context) error {
 	node, err := s.node(ctx)
 	if err != nil {
 		return s.explain(err)
 	}
-	info, err := serverInfo(ctx, node, "memory")
+	info, err := serverInfo(ctx, node, "memory", "persistence")
 	if err != nil {
 		return s.explain(err)
 	}
-	return s.checkPolicy(info)
+	return errors.Join(s.checkPolicy(info), s.checkFile(info))
 }
