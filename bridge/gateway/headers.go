@@ -19,7 +19,8 @@ var hops = map[string]bool{
 // address of the gateway, and code before it others.
 var claims = map[string]bool{
 	"Forwarded": true, "X-Real-Ip": true, "X-Client-Ip": true, "Client-Ip": true, "True-Client-Ip": true,
-	"X-Cluster-Client-Ip": true, "X-Original-Url": true, "X-Rewrite-Url": true,
+	"X-Cluster-Client-Ip": true, "Cf-Connecting-Ip": true, "Fastly-Client-Ip": true, "X-Original-Forwarded-For": true,
+	"X-Forwarded": true, "Forwarded-For": true, "X-Original-Url": true, "X-Rewrite-Url": true,
 	"X-Phabricator-Cluster": true, // a request that a host of the cluster passes on
 	"Proxy":                 true, // PHP sees HTTP_PROXY in it
 }

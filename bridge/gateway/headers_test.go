@@ -26,7 +26,8 @@ func TestB42TheConfiguredHostIsSentAndClaimsAreNotBelieved(t *testing.T) {
 	for name, value := range map[string]string{
 		"X-Forwarded-For": "6.6.6.6", "X-Forwarded-Host": "evil", "X-Forwarded-Proto": "https", "X-Forwarded-Port": "1",
 		"X-Forwarded-Server": "evil", "X-Forwarded-Anything": "evil", "Forwarded": "for=6.6.6.6", "X-Real-Ip": "6.6.6.6",
-		"Client-Ip": "6.6.6.6", "True-Client-Ip": "6.6.6.6", "X-Cluster-Client-Ip": "6.6.6.6", "Proxy": "http://evil",
+		"Client-Ip": "6.6.6.6", "True-Client-Ip": "6.6.6.6", "X-Cluster-Client-Ip": "6.6.6.6",
+		"Cf-Connecting-Ip": "6.6.6.6", "Fastly-Client-Ip": "6.6.6.6", "X-Original-Forwarded-For": "6.6.6.6", "X-Forwarded": "for=6.6.6.6", "Forwarded-For": "6.6.6.6", "Proxy": "http://evil",
 		"X-Phabricator-Cluster": "1",
 	} {
 		r.Header.Set(name, value)

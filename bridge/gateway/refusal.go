@@ -60,6 +60,9 @@ func (c *call) refuse(why *refusal) {
 	if c.body == nil && c.r.ContentLength != 0 {
 		_ = c.control.SetReadDeadline(time.Now().Add(c.linger)) // net/http reads what is left of it
 	}
+	if c.mustClose() {
+		h.Set("Connection", "close")
+	}
 	_ = c.control.SetWriteDeadline(time.Now().Add(c.config.Stall))
 	c.w.WriteHeader(why.status)
 	if c.r.Method != http.MethodHead {

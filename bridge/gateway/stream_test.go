@@ -430,6 +430,26 @@ func TestTwoProtocolsNeverDisagreeAboutWhereACallEnds(t *testing.T) {
 	}
 }
 
+// Somebody on the way who goes by the length has passed the second call on as the
+// body of one that anybody may make.
+func TestARefusedCallInChunksIsTheLastOnItsConnection(t *testing.T) {
+	g := start(t, configured(newPhorge(t).URL))
+	const second = "GET /api/second.call HTTP/1.1\r\nHost: gateway\r\nX-Service-Token: " + testToken + "\r\n\r\n"
+	for name, head := range map[string]string{
+		"no token": "POST /api/first.call HTTP/1.1\r\nHost: gateway\r\n",
+		"no path":  "POST /first HTTP/1.1\r\nHost: gateway\r\nX-Service-Token: " + testToken + "\r\n",
+	} {
+		from, connection := g.raw(t, head+"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n3\r\na=b\r\n0\r\n\r\n"+second)
+		if got := readRaw(t, from); got.status < 400 || got.status > 499 {
+			t.Errorf("%s: answered %d %s", name, got.status, got.body)
+		}
+		if _, err := from.ReadByte(); err == nil {
+			t.Errorf("%s: another call was served on the connection", name)
+		}
+		connection.Close()
+	}
+}
+
 // FuzzCall sends what may be a call, and holds the gateway to serving what it
 // serves as one call, with the token out of it.
 func FuzzCall(f *testing.F) {
