@@ -106,6 +106,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	c := &call{API: a, w: w, r: r, id: requestID(r)}
 	w.Header().Set("X-Request-Id", c.id)
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// A proxy that goes by a length beside the chunks, which net/http does not
+		// tell of, disagrees about where this call ended, and so about whose the
+		// next one is.
+		w.Header().Set("Connection", "close")
+	}
 	defer func() {
 		a.bodies.Add(-c.held)
 		if problem := recover(); problem != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -439,6 +440,28 @@ func TestErrorsQuoteLittleOfABody(t *testing.T) {
 			t.Errorf("a line of the log has %d bytes: %.100s…", len(line), line)
 		}
 	}
+}
+
+func TestB42ACallInChunksIsTheLastOnItsConnection(t *testing.T) {
+	s := serve(t, openMemory(t), withTokens)
+	const second = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for name, token := range map[string]string{"served": secrets["work"], "refused": "none"} {
+		connection, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		_, err = io.WriteString(connection, "POST /api/queue/lease HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Service-Token: "+token+
+			"\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"+second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers, _ := io.ReadAll(connection) // the end can be a reset
+		if n := strings.Count(string(answers), "HTTP/1.1 "); n != 1 || !strings.Contains(string(answers), "Connection: close") {
+			t.Errorf("%s: answered %d times: %s", name, n, answers)
+		}
+	}
+	s.ok(s.send("GET", "/healthz", ""))
 }
 
 // A filter that is not read is a listing of everything.
