@@ -1,11 +1,8 @@
 package queueapi_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,53 +11,6 @@ import (
 	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks/queueapi"
 )
-
-// Five hundred connections: a third send half a body and go, a third read
-// nothing of a large answer and go, the others work. Nothing is lost and nothing
-// stays behind.
-func TestClientsThatStopInTheMiddleHarmNobody(t *testing.T) {
-	leaks(t)
-	s := serve(t, openMemory(t))
-	large := `{"taskClass":"Large","data":"\"` + strings.Repeat("x", 100_000) + `\""}`
-	for range 5 {
-		s.ok(s.post("enqueue", large))
-	}
-	address := strings.TrimPrefix(s.url, "http://")
-	var all sync.WaitGroup
-	for i := range 500 {
-		all.Go(func() {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
-			switch i % 3 {
-			case 0:
-				fmt.Fprintf(conn, "POST /api/queue/enqueue HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n%s", large[:500])
-			case 1:
-				fmt.Fprint(conn, "GET /api/queue/tasks?data=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-			case 2:
-				body := fmt.Sprintf(`{"taskClass":"Small","data":"%d"}`, i)
-				fmt.Fprintf(conn, "POST /api/queue/enqueue HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil || answer.StatusCode != http.StatusOK {
-					t.Errorf("answered %v, %v", answer, err)
-					return
-				}
-				if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	s.same("small tasks", len(read[[]task](s, s.get("tasks?taskClass=Small&limit=1000"))), 166)
-	s.eventually(func() bool { return s.api.Held() == 0 })
-	if strings.Contains(s.logs.String(), `"status":500`) {
-		t.Error("a call was answered 500")
-	}
-}
 
 // Sixteen clients lease and settle all that eight others queue, each task once.
 func TestClientsThatWorkSideBySideSettleEachTaskOnce(t *testing.T) {
