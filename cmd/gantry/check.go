@@ -42,10 +42,10 @@ func configHelp() string {
 	b.WriteString(`A setting has one name in three spellings: drain_timeout in the file,
 GANTRY_DRAIN_TIMEOUT in the environment, --drain-timeout on the command line. The
 command line wins over the environment, that over the file, that over variables
-of Gorge (the README has a table of them), those over the default; empty values
-count as absent. The file is the one that --config or
-GANTRY_CONFIG names, or ` + defaultFile + ` where it exists. Relative paths in
-it start at the file. Names that mean nothing are refused.
+of Gorge (cmd/gantry/GORGE.md has a table of them), those over the default; empty
+values count as absent. The file is the one that --config or GANTRY_CONFIG names, or
+` + defaultFile + ` where it exists. Relative paths in it start at the file.
+Names that mean nothing are refused.
 
 Where the store is, one of dsn, dsn_file, phorge, sqlite, redis and redis_file says;
 the first source that names one of them decides.

@@ -31,7 +31,7 @@ const (
 	partToken     = "tokens: one with all rights"
 )
 
-// gorgeVariables are the variables that are read. The table in the README is
+// gorgeVariables are the variables that are read. The table in GORGE.md is
 // held against them.
 var gorgeVariables = []gorgeVariable{
 	{[]string{"GORGE_TASKQUEUE_MYSQL_HOST", "MYSQL_HOST"}, partHost, "", asText},

@@ -74,10 +74,9 @@ func TestWhatGorgeLeavesOutIsAsInGorge(t *testing.T) {
 	}
 }
 
-// TestTheReadmeMapsTheVariablesOfGorge holds the table in the README against
-// what is read.
-func TestTheReadmeMapsTheVariablesOfGorge(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestTheTableMapsTheVariablesOfGorge holds GORGE.md against what is read.
+func TestTheTableMapsTheVariablesOfGorge(t *testing.T) {
+	table, err := os.ReadFile("GORGE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,14 +94,14 @@ func TestTheReadmeMapsTheVariablesOfGorge(t *testing.T) {
 		}
 		fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", strings.Join(v.names, "`, `"), sets, unit)
 	}
-	if !strings.Contains(string(readme), rows.String()) {
-		t.Errorf("the README must have these rows:\n%s", rows.String())
+	if !strings.Contains(string(table), rows.String()) {
+		t.Errorf("GORGE.md must have these rows:\n%s", rows.String())
 	}
 }
 
 // TestTheReadmeHasTheSettingsOfTheAPI finds a row that is missing.
 func TestTheReadmeHasTheSettingsOfTheAPI(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../tasks/queueapi/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

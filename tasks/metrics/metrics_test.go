@@ -123,7 +123,7 @@ func TestNamesFollowTheConventionsOfPrometheus(t *testing.T) {
 }
 
 func TestTableOfTheREADMEIsThatOfTheRegistry(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
