@@ -163,8 +163,7 @@ func (c *call) write(news []tasks.NewTask, once *tasks.Once) (created, error) {
 		return created{views, true}, err
 	}
 	c.queue.room.wake(news)
-	now, err := c.queue.Store.Now(ctx)
-	return created{views: viewsOf(news, ids, now)}, err
+	return created{views: viewsOf(news, ids, c.queue.gather.now(ctx))}, nil
 }
 
 // viewsOf shows tasks that were queued a moment ago, without reading them back.

@@ -307,6 +307,22 @@ func TestOneTaskThatTheStoreRefusesRefusesNoOther(t *testing.T) {
 	s.same("rows", active, 2)
 }
 
+// timeless is a store whose clock cannot be read.
+type timeless struct{ tasks.Service }
+
+func (timeless) Now(context.Context) (int64, error) { return 0, tasks.ErrUnavailable }
+
+// Whoever is told that its task was not queued queues it again.
+func TestWhatIsQueuedIsAnsweredAlsoWhenTheStoreDoesNotSayWhatTimeItIs(t *testing.T) {
+	s := serve(t, openMemory(t), func(c *queueapi.Config) {
+		c.Instances = map[string]queueapi.Instance{"main": {Store: timeless{c.Instances["main"].Store}}}
+	})
+	one := `{"taskClass":"A","data":"1"}`
+	s.same("the id", read[task](s, s.post("enqueue", one)).ID, 1)
+	s.same("the id", read[task](s, s.post("enqueue", one, header{"Idempotency-Key", "k"})).ID, 2)
+	s.same("the id", read[task](s, s.post("enqueue-event", `{"eventID":"e","task":`+one+`}`)).ID, 3)
+}
+
 func TestDataThatIsNoTextIsShownAsBase64(t *testing.T) {
 	s := serve(t, openMemory(t))
 	id, err := s.hands.Insert(tasks.Task{Class: "A", Data: []byte("{\"p\":\"\x83\x65\"}"), Priority: 2000})

@@ -153,7 +153,7 @@ func (g *gatherer) commit(batch []*gathered) {
 	}
 	var now int64
 	if err == nil {
-		now, err = g.now(ctx)
+		now = g.now(ctx)
 	}
 	for _, one := range batch {
 		one.err, one.now = err, now
@@ -164,20 +164,22 @@ func (g *gatherer) commit(batch []*gathered) {
 	}
 }
 
-// now answers the time by the store's clock, which it reads once in a while.
-func (g *gatherer) now(ctx context.Context) (int64, error) {
+// now answers the time by the store's clock, which it reads once in a while. When
+// that cannot be read it is the one of the host: what was queued is queued, and
+// whoever is told something else queues it again.
+func (g *gatherer) now(ctx context.Context) int64 {
 	g.mu.Lock()
 	clock, age := g.clock, time.Since(g.read)
 	g.mu.Unlock()
 	if clock.IsZero() || age > clockLife {
 		epoch, err := g.store.Now(ctx)
 		if err != nil {
-			return 0, err
+			return time.Now().Unix()
 		}
 		clock, age = time.Unix(epoch, 0), 0
 		g.mu.Lock()
 		g.clock, g.read = clock, time.Now()
 		g.mu.Unlock()
 	}
-	return clock.Add(age).Unix(), nil
+	return clock.Add(age).Unix()
 }
