@@ -93,7 +93,8 @@ in PHP, beside or instead of the taskmaster daemons. Phorge needs no patch. It a
 serves a queue to other programs: that of a Phorge, or one of its own.
 
 ` + exitHelp,
-		Example: `  gantry config check --phorge /opt/phorge
+		Example: `  gantry demo
+  gantry config check --phorge /opt/phorge
   gantry run --phorge /opt/phorge --plugins /etc/gantry/plugins.yaml
   gantry tasks list`,
 		SilenceErrors: true,

@@ -242,6 +242,8 @@ func TestAConfigurationThatIsWrongSaysWhat(t *testing.T) {
 		{name: "text for a truth", file: "api_query_token: perhaps", want: []string{`api_query_token: "perhaps" must be true or false`}},
 		{name: "an address without a port", file: "api: localhost", want: []string{"api: must be a host and a port such as 127.0.0.1:8090"}},
 		{name: "a Redis that is no URL", file: "redis: db:6379", want: []string{"redis: must be a URL such as redis://db:6379/0"}},
+		{name: "a Redis on the command line that is no URL", args: []string{"--redis=db:6379"}, want: []string{"--redis: must be a URL such as redis://db:6379/0"}},
+		{name: "a Redis whose address is read as no URL at all", args: []string{"--redis=127.0.0.1:6379"}, want: []string{"--redis: must be a URL such as redis://db:6379/0"}},
 		{name: "two stores in one instance", file: "instances: {a: {sqlite: a.db, dsn: u@/a_worker}}", want: []string{"instances.a.dsn, instances.a.sqlite all say where the store is"}},
 		{name: "a setting that instances share", file: "instances: {a: {sqlite: a.db, api: h:1}}", want: []string{"there is no setting instances.a.api"}},
 		{name: "an unknown key of a class of an instance", file: "instances: {a: {sqlite: a.db, classes: {Foo: {slot: 1}}}}", want: []string{"there is no setting instances.a.classes.Foo.slot; did you mean instances.a.classes.Foo.slots?"}},

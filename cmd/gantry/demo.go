@@ -126,7 +126,7 @@ func demoFolder(named string) (dir string, unlock func(), err error) {
 		return "", nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", nil, fmt.Errorf("make the folder of the demo: %w", err)
+		return "", nil, fmt.Errorf("make the folder of the demo: %w; name another with --dir", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

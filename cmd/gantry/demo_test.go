@@ -149,6 +149,14 @@ func TestADemoLeavesTheQueuesOfOthersAlone(t *testing.T) {
 	}
 }
 
+func TestADemoWithoutAFolderSaysWhatToName(t *testing.T) {
+	file := writeFile(t, "file", "", 0o600)
+	got := command(t, nil, "", "demo", "--dir", filepath.Join(file, "demo"))
+	if got.code == exitOK || !strings.Contains(got.err, "not a directory; name another with --dir") {
+		t.Errorf("exit code %d, %s", got.code, got.err)
+	}
+}
+
 func TestTheProofOfADemoSeesWhatWentWrong(t *testing.T) {
 	text := "plan 500;\nbegan 7;\nqueued 7 go-0 4;\n" +
 		"ran 1 go 8 7;\nran 2 go 8 7;\nran 2 go 8 7;\nran 3 go 8 7;\nran 3 go 8 7;\nheld 3 7;\nran 5 g" // cut short

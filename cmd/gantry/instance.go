@@ -52,8 +52,11 @@ func (i *instance) start(ctx, stop context.Context, a *app, turns *runtime.Turns
 	name := c.observedName()
 	if len(i.host.Classes()) == 0 && !i.php.runs() {
 		if i.name == "" || c.API == "" {
-			return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s; "+
-				"`gantry serve` serves a queue whose tasks other programs run", i.php.why)
+			served := "`gantry serve` serves a queue whose tasks other programs run"
+			if i.name != "" {
+				served += ", and so does `gantry run` when api is set"
+			}
+			return usagef("there is nothing to run: no manifest of handler binaries is named (--plugins), and PHP does not run, because %s; %s", i.php.why, served)
 		}
 		c.observed.metrics.Instance(name).Queue(i.store)
 		return nil

@@ -72,7 +72,7 @@ func flagLayer(flags *pflag.FlagSet) (layer, error) {
 			"set GANTRY_DSN, or dsn in the configuration file, or name a file that holds it with --dsn-file, " +
 			"or use the credentials of a Phorge with --phorge")
 	}
-	if address, ok := l.values["redis"].(string); ok && redisPassword(address) != "" {
+	if address, ok := l.values["redis"].(string); ok && validRedis(address) == nil && redisPassword(address) != "" {
 		return l, errors.New("--redis holds a password, which everyone on this machine can read in the list of processes: " +
 			"set GANTRY_REDIS, or redis in the configuration file, or name a file that holds it with --redis-file")
 	}

@@ -399,7 +399,7 @@ func badServes(s *site) {
 		want string
 	}{
 		{"another host without tokens", "--api=0.0.0.0:0", exitUsage, "api, from command line: queue API: without a token it listens on this machine only"},
-		{"a file of tokens that is not there", "--tokens=/nonexistent", exitUsage, "read the file of tokens: open /nonexistent"},
+		{"a file of tokens that is not there", "--tokens=/nonexistent", exitUsage, "read the file of tokens: open /nonexistent: no such file or directory; `gantry tokens new` makes it"},
 		{"a file of tokens without any", "--tokens=" + writeFile(s.t, "none.yaml", "", 0o600), exitUsage, "has none for a queue: make one with `gantry tokens new"},
 		{"a token for another instance", "--tokens=" + tokens, exitUsage, `token "a": there is no instance "alpha"`},
 		{"a directory that is not there", "--sqlite=/nonexistent/queue.db", exitUnavailable, "/nonexistent"},

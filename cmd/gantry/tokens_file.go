@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -34,6 +35,9 @@ func readTokens(path string) ([]tokenEntry, []byte, error) {
 		return nil, nil, usagef("name the file of tokens with --tokens, GANTRY_TOKENS or tokens in the configuration file")
 	}
 	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, coded{fmt.Errorf("read the file of tokens: %w; `gantry tokens new` makes it", err), exitUsage}
+	}
 	if err != nil {
 		return nil, nil, coded{fmt.Errorf("read the file of tokens: %w", err), exitUsage}
 	}
