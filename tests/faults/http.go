@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,7 +69,8 @@ func (r *round) playHTTP(ctx context.Context, length time.Duration) (found findi
 	most, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	produced := make(chan error, 1)
-	go func() { produced <- w.produce(most, store) }()
+	rng := r.fork() // here, because the round's own is for one goroutine
+	go func() { produced <- w.produce(most, store, rng) }()
 	err = w.strikeOn(ctx, length)
 	err = errors.Join(err, <-produced)
 	if err == nil {
@@ -125,7 +127,7 @@ func (w *web) stop() error {
 }
 
 // produce queues tasks while servers and the database may be down.
-func (w *web) produce(ctx context.Context, store *phorge.Store) error {
+func (w *web) produce(ctx context.Context, store *phorge.Store, rng *rand.Rand) error {
 	history, err := storetest.OpenHistory(filepath.Join(w.dir, "history-producer"))
 	if err != nil {
 		return err
@@ -135,7 +137,6 @@ func (w *web) produce(ctx context.Context, store *phorge.Store) error {
 		storetest.NewRecorder(store, history),
 		storetest.NewCallerRecorder(&caller{name: "producer", addresses: w.addresses}, history),
 	}
-	rng := w.fork()
 	drain := produceBatch * taskTime / runtime.DefaultSlots
 	for n := 0; pause(ctx, produceEvery) == nil; n++ {
 		var queued int
