@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -183,6 +184,18 @@ func TestShowTellsWhyAttemptsFailedInAFileToo(t *testing.T) {
 	}
 	got := command(t, s, "", "tasks", "show", "--id=1")
 	if got.code != exitOK || got.err != "" || !strings.Contains(got.out, "  attempt 1      ") || !strings.Contains(got.out, ": temporary: no ink\n") {
+		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestWhatATaskHoldsLooksLikeNoFieldOfShow(t *testing.T) {
+	m := newMemory()
+	id, err := m.Insert(tasks.Task{Class: "A", Data: []byte("1"), ObjectPHID: new("PHID-TASK-a\n  state          archived")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := command(t, m, "", "tasks", "show", fmt.Sprintf("--id=%d", id))
+	if got.code != exitOK || !strings.Contains(got.out, "PHID-TASK-a\n") || strings.Count(got.out, "\n  state  ") != 1 {
 		t.Errorf("exit code %d, %s%s", got.code, got.out, got.err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/phorge-gantry/gantry/tasks"
@@ -89,7 +90,9 @@ func (a *app) showTask(r tasks.Record, attempts []tasks.Attempt, now int64) erro
 		return a.print.document(detail(r, word, attempts))
 	}
 	a.print.linef("Task %d (%s)", r.ID, plain(r.Class))
-	field := func(name, value string) { a.print.linef("  %-14s %s", name, plain(value)) }
+	// What has several lines is set in, so that none of them looks like a field.
+	inset := strings.NewReplacer("\n", "\n"+strings.Repeat(" ", 17))
+	field := func(name, value string) { a.print.linef("  %-14s %s", name, inset.Replace(plain(value))) }
 	field("state", sentence)
 	field("priority", fmt.Sprint(r.Priority))
 	field("failureCount", fmt.Sprint(r.FailureCount))
