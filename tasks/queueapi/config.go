@@ -44,8 +44,8 @@ type Config struct {
 	MaxBody int64
 
 	// MaxBodies bounds all the bodies held at one time, in bytes; beyond it
-	// calls are answered 503, but for those with short bodies. Default: eight
-	// times MaxBody.
+	// calls are answered 503, but for those with short bodies. Default: twice
+	// MaxBody, because a store can hold a body several times while it writes it.
 	MaxBodies int64
 
 	// MaxTasks bounds the tasks of one enqueue, the follow-ups of one task and
@@ -144,7 +144,7 @@ func (c *Config) defaults() {
 		c.MaxBody = 64 << 20
 	}
 	if c.MaxBodies == 0 {
-		c.MaxBodies = 8 * c.MaxBody
+		c.MaxBodies = 2 * c.MaxBody
 	}
 	if c.MaxTasks == 0 {
 		c.MaxTasks = 1000

@@ -187,7 +187,7 @@ func (s *Store) checkFile(info map[string]string) error {
 	if info["aof_enabled"] == "1" || s.config.Volatile {
 		return nil
 	}
-	return fmt.Errorf("%s: it keeps no append-only file, so it would lose tasks when it ends; set appendonly yes (CONFIG SET appendonly yes, and in its configuration file), with appendfsync always if not even the last second may be lost, or accept the loss with ?volatile=true in the URL", s.place)
+	return fmt.Errorf("%s: it keeps no append-only file, so it would lose tasks when it ends; set appendonly yes (CONFIG SET appendonly yes, and in its configuration file), with appendfsync always if not even the last two seconds may be lost, or accept the loss with ?volatile=true in the URL", s.place)
 }
 
 func (s *Store) checkPolicy(info map[string]string) error {
@@ -202,6 +202,6 @@ func (s *Store) checkPolicy(info map[string]string) error {
 func (s *Store) warnOfSync(ctx context.Context, c goredis.Cmdable) {
 	settings, err := c.ConfigGet(ctx, "appendfsync").Result()
 	if sync := settings["appendfsync"]; err == nil && sync != "always" {
-		s.config.Log.Warn().Str("appendfsync", sync).Msgf("%s: a crash of the host can lose its last second; appendfsync always keeps it", s.place)
+		s.config.Log.Warn().Str("appendfsync", sync).Msgf("%s: a crash of the host can lose its last two seconds; appendfsync always keeps it", s.place)
 	}
 }
