@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // settleSome queues so many tasks and settles them as succeeded.
@@ -15,7 +16,7 @@ func settleSome(t *testing.T, s *Store, n int) {
 		t.Fatal(err)
 	}
 	for n > 0 {
-		leased, err := s.Lease(t.Context(), want(n))
+		leased, err := s.Lease(t.Context(), storetest.Any(n))
 		if err != nil || len(leased) == 0 {
 			t.Fatal(len(leased), err)
 		}
@@ -69,7 +70,7 @@ func TestTheArchiveForgetsWhatIsOlderThanAllowed(t *testing.T) {
 	}
 	for i := range 10 { // with nothing to do
 		set(epoch + 3700 + int64(i)*60)
-		if none, err := s.Lease(t.Context(), want(1)); err != nil || len(none) != 0 {
+		if none, err := s.Lease(t.Context(), storetest.Any(1)); err != nil || len(none) != 0 {
 			t.Fatal(none, err)
 		}
 	}
@@ -93,7 +94,7 @@ func TestAttemptsAreBoundedAndForgottenWithTheirTask(t *testing.T) {
 	}
 	fail := func(kind tasks.Kind) {
 		t.Helper()
-		leased, err := s.Lease(t.Context(), want(1))
+		leased, err := s.Lease(t.Context(), storetest.Any(1))
 		if err != nil || len(leased) != 1 {
 			t.Fatal(leased, err)
 		}

@@ -53,19 +53,7 @@ func BenchmarkLeaseAtDepth(b *testing.B) {
 				path := filepath.Join(b.TempDir(), "queue.db")
 				s := open(b, Config{Path: path})
 				fill(b, openFile(b, path), size, d.class, d.owner, d.expires, d.priority)
-				for b.Loop() {
-					leased, err := s.Lease(b.Context(), d.req)
-					if err != nil {
-						b.Fatal(err)
-					}
-					back := succeeded(leased)
-					for i := range back {
-						back[i].Outcome.Kind = tasks.Released
-					}
-					if _, err := s.Settle(b.Context(), back); err != nil {
-						b.Fatal(err)
-					}
-				}
+				storetest.BenchmarkClaim(b, s, d.req)
 			})
 		}
 	}

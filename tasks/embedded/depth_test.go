@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // fill writes so many rows with ids behind the last one. The columns are SQL
@@ -39,24 +40,6 @@ INSERT INTO archive SELECT lastID + n, 'A', 'held', NULL, 0, 2000, NULL, NULL, 1
 	run(t, db, `UPDATE queue SET lastID = lastID + ?1, archived = archived + ?1`, n)
 }
 
-// of wants up to 64 tasks of some classes.
-func of(classes ...string) tasks.LeaseRequest {
-	req := tasks.LeaseRequest{Limit: 64, Classes: map[string]tasks.ClassRequest{}}
-	for _, class := range classes {
-		req.Classes[class] = tasks.ClassRequest{Limit: 64, LeaseTime: time.Minute}
-	}
-	return req
-}
-
-func without(classes ...string) tasks.LeaseRequest {
-	req := want(64)
-	req.Classes = map[string]tasks.ClassRequest{}
-	for _, class := range classes {
-		req.Classes[class] = tasks.ClassRequest{}
-	}
-	return req
-}
-
 // depths are queues that are bad for a scan from the head.
 var depths = []struct {
 	name                            string
@@ -65,17 +48,17 @@ var depths = []struct {
 	leased                          int
 	most                            int // steps of SQLite's machine, in a call
 }{
-	{"plain", "'A'", "NULL", "NULL", "2000", want(64), 64, 12000},
-	{"a hundred classes", "'C' || (n % 100)", "NULL", "NULL", "2000", want(64), 64, 36000},
-	{"one class of a hundred", "'C' || (n % 100)", "NULL", "NULL", "2000", of("C17"), 64, 12000},
-	{"a class is excluded that has nine tenths", "iif(n % 10, 'A', 'B')", "NULL", "NULL", "iif(n % 10, 1, 2000)", without("A"), 64, 12000},
-	{"the class is absent", "'A'", "NULL", "NULL", "2000", of("B"), 0, 2000},
-	{"all but a few are delayed", "'A'", "iif(n % 10, '(delay)', NULL)", "iif(n % 10, 4000000000, NULL)", "2000", want(64), 64, 12000},
-	{"all wait without an owner", "'A'", "NULL", "4000000000", "2000", want(64), 0, 2000},
-	{"all are held", "'A'", "'gantry:1:0:n:h'", "4000000000", "2000", want(64), 0, 2000},
-	{"all failed before and are due", "'A'", "'(retry):1:0'", "n", "2000", want(64), 64, 12000},
-	{"all are held by the dead", "'A'", "'gantry:1:0:n:h'", "n", "2000", want(64), 64, 15000},
-	{"all were freed", "'A'", "NULL", "n", "n % 7", want(64), 64, 100000},
+	{"plain", "'A'", "NULL", "NULL", "2000", storetest.Any(64), 64, 12000},
+	{"a hundred classes", "'C' || (n % 100)", "NULL", "NULL", "2000", storetest.Any(64), 64, 36000},
+	{"one class of a hundred", "'C' || (n % 100)", "NULL", "NULL", "2000", storetest.Only(64, "C17"), 64, 12000},
+	{"a class is excluded that has nine tenths", "iif(n % 10, 'A', 'B')", "NULL", "NULL", "iif(n % 10, 1, 2000)", storetest.But(64, "A"), 64, 12000},
+	{"the class is absent", "'A'", "NULL", "NULL", "2000", storetest.Only(64, "B"), 0, 2000},
+	{"all but a few are delayed", "'A'", "iif(n % 10, '(delay)', NULL)", "iif(n % 10, 4000000000, NULL)", "2000", storetest.Any(64), 64, 12000},
+	{"all wait without an owner", "'A'", "NULL", "4000000000", "2000", storetest.Any(64), 0, 2000},
+	{"all are held", "'A'", "'gantry:1:0:n:h'", "4000000000", "2000", storetest.Any(64), 0, 2000},
+	{"all failed before and are due", "'A'", "'(retry):1:0'", "n", "2000", storetest.Any(64), 64, 12000},
+	{"all are held by the dead", "'A'", "'gantry:1:0:n:h'", "n", "2000", storetest.Any(64), 64, 15000},
+	{"all were freed", "'A'", "NULL", "n", "n % 7", storetest.Any(64), 64, 100000},
 }
 
 func TestB12CostDoesNotGrowWithTheQueueOrTheArchive(t *testing.T) {
@@ -172,7 +155,7 @@ func useAll(t *testing.T, s *Store, file *sql.DB) {
 	fill(t, file, 10, "'A'", "NULL", "0", "1")
 	must(s.Enqueue(ctx, slices.Repeat([]tasks.NewTask{{Class: "A", Data: []byte("1")}}, insertRows+1)))
 	for range 10 {
-		leased, err := s.Lease(ctx, want(500))
+		leased, err := s.Lease(ctx, storetest.Any(500))
 		must(leased, err)
 		var settlements []tasks.Settlement
 		for i, task := range leased {
@@ -200,7 +183,7 @@ func useAll(t *testing.T, s *Store, file *sql.DB) {
 	must(s.CountArchived(ctx))
 	must(s.Attempts(ctx, ids[0], 5))
 	must(nil, s.Ready(ctx))
-	must(s.LeaseFor(ctx, "caller", want(1)))
+	must(s.LeaseFor(ctx, "caller", storetest.Any(1)))
 	_, _, err = s.EnqueueOnce(ctx, tasks.Once{Key: "k", Keep: time.Hour}, []tasks.NewTask{{Class: "B", Data: []byte("1")}})
 	must(nil, err)
 }

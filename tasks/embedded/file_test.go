@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 func TestOnlyTheOwnerMayReadTheFile(t *testing.T) {
@@ -126,7 +127,7 @@ UPDATE queue SET clock = 6, lastID = 2, fence = 1, archived = 1;`); err != nil {
 	if err := old.QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != schemaVersion {
 		t.Errorf("the file has version %d (%v)", version, err)
 	}
-	leased, err := s.Lease(t.Context(), want(1))
+	leased, err := s.Lease(t.Context(), storetest.Any(1))
 	if err != nil || len(leased) != 1 || string(leased[0].Data) != `{"k":1.0}` {
 		t.Fatal(leased, err)
 	}
@@ -197,7 +198,7 @@ func TestAFullDiskAndAReadOnlyOneAreUnavailable(t *testing.T) {
 			if _, err := s.Enqueue(ctx, some(200)); err != nil {
 				t.Fatal(err)
 			}
-			leased, err := s.Lease(ctx, want(100))
+			leased, err := s.Lease(ctx, storetest.Any(100))
 			if err != nil || len(leased) != 100 {
 				t.Fatal(len(leased), err)
 			}
@@ -246,7 +247,7 @@ func TestAFileThatIsRemovedOrReplacedIsNotWrittenOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, writing := s.Enqueue(t.Context(), some(1))
-		_, reading := s.Lease(t.Context(), want(1))
+		_, reading := s.Lease(t.Context(), storetest.Any(1))
 		for _, err := range []error{writing, reading} {
 			if !errors.Is(err, tasks.ErrUnavailable) || !strings.Contains(err.Error(), "removed or replaced") {
 				t.Errorf("the answer is %v", err)
@@ -283,7 +284,7 @@ func TestADamagedFileSaysSo(t *testing.T) {
 	}
 	s, err = Open(t.Context(), Config{Path: path})
 	if err == nil {
-		_, err = s.Lease(t.Context(), want(100))
+		_, err = s.Lease(t.Context(), storetest.Any(100))
 		s.Close()
 	}
 	if err == nil || !strings.Contains(err.Error(), "restore a backup") || errors.Is(err, tasks.ErrUnavailable) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // calls leases until there is an answer that says that all was looked at, and
@@ -34,15 +35,15 @@ func TestVeryManyClassesAreLookedThroughInParts(t *testing.T) {
 	fill(t, file, classes, "format('C%05d', n)", "'(delay)'", "4000000000", "1")
 	fill(t, file, classes, "format('C%05d', n)", "'gantry:1:0:n:h'", "4000000000", "1")
 	for range 2 {
-		if leased, n := calls(t, s, want(10)); len(leased) != 0 || n != 3 {
+		if leased, n := calls(t, s, storetest.Any(10)); len(leased) != 0 || n != 3 {
 			t.Errorf("%d tasks were found in %d calls, want none in 3", len(leased), n)
 		}
 	}
 	for _, n := range []int{classes, 1, classes / 2} {
 		run(t, file, "UPDATE task SET leaseExpires = 1 WHERE id = ?", n)
-		leased, took := calls(t, s, want(10))
+		leased, took := calls(t, s, storetest.Any(10))
 		if len(leased) == 0 { // the round began behind it
-			leased, took = calls(t, s, want(10))
+			leased, took = calls(t, s, storetest.Any(10))
 		}
 		if len(leased) != 1 || leased[0].ID != int64(n) || took > 3 {
 			t.Errorf("in %d calls %d tasks were found, want task %d", took, len(leased), n)
@@ -50,7 +51,7 @@ func TestVeryManyClassesAreLookedThroughInParts(t *testing.T) {
 	}
 	most := 0
 	for range 3 {
-		most = max(most, during(t, s, func() { s.Lease(t.Context(), want(10)) }).steps)
+		most = max(most, during(t, s, func() { s.Lease(t.Context(), storetest.Any(10)) }).steps)
 	}
 	if most > 150_000 {
 		t.Errorf("a call took %d steps", most)
@@ -61,10 +62,10 @@ func TestManyTasksWhoseWaitIsOverAreFoundInTheirOrder(t *testing.T) {
 	c := Config{Path: filepath.Join(t.TempDir(), "queue.db")}
 	s := open(t, c)
 	fill(t, openFile(t, c.Path), 5*ripeRows/2, "iif(n = 3, 'wanted', 'A')", "NULL", "1000 - n % 1000", "n")
-	if leased, n := calls(t, s, of("wanted")); len(leased) != 1 || n > 3 {
+	if leased, n := calls(t, s, storetest.Only(64, "wanted")); len(leased) != 1 || n > 3 {
 		t.Errorf("%d tasks were found in %d calls", len(leased), n)
 	}
-	leased, err := s.Lease(t.Context(), want(100))
+	leased, err := s.Lease(t.Context(), storetest.Any(100))
 	if err != nil || len(leased) != 100 {
 		t.Fatal(len(leased), err)
 	}
@@ -93,7 +94,7 @@ func TestYoungTasksDoNotHideOlderOnesOfLessPriority(t *testing.T) {
 		queue(2000, priority)
 	}
 	queue(2000, 3)
-	req := want(10)
+	req := storetest.Any(10)
 	req.Others.PickupDelay = 5 * time.Second
 	var leased []tasks.Task
 	w := during(t, s, func() {
@@ -136,13 +137,13 @@ func TestFencesOfARestoredCopyAreNotRepeated(t *testing.T) {
 	for range 3 {
 		enqueue(t, s)
 	}
-	first, err := s.Lease(t.Context(), want(1))
+	first, err := s.Lease(t.Context(), storetest.Any(1))
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
 	run(t, openFile(t, c.Path), "UPDATE queue SET fence = 0")
 	set(epoch + 1)
-	second, err := s.Lease(t.Context(), want(1))
+	second, err := s.Lease(t.Context(), storetest.Any(1))
 	if err != nil || len(second) != 1 || second[0].Lease.Fence <= first[0].Lease.Fence {
 		t.Errorf("after fence %d came %+v (%v)", first[0].Lease.Fence, second, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
@@ -29,11 +28,6 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(m.Run())
-}
-
-// want wants tasks of any class for a minute.
-func want(limit int) tasks.LeaseRequest {
-	return tasks.LeaseRequest{Limit: limit, Others: tasks.ClassRequest{Limit: limit, LeaseTime: time.Minute}}
 }
 
 func TestKillsOfSeveralProcessesLoseAndDoubleNothing(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phorge-gantry/gantry/php"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 var failure = tasks.Outcome{Kind: tasks.Retry, Wait: time.Hour}
@@ -48,7 +49,7 @@ func settle(t testing.TB, s *Store, held []tasks.Task, outcome tasks.Outcome) {
 func work(t testing.TB, s *Store, n int, outcome tasks.Outcome) []tasks.Task {
 	t.Helper()
 	enqueue(t, s, news(n, "A")...)
-	held := lease(t, s, every(n))
+	held := lease(t, s, storetest.Any(n))
 	if len(held) != n {
 		t.Fatalf("%d tasks were leased, want %d", len(held), n)
 	}
@@ -114,7 +115,7 @@ func TestAttemptsAreCountedAndReadNewestFirst(t *testing.T) {
 	id := enqueue(t, s, news(1, "A")...)[0]
 	enqueue(t, s, news(1, "Other")...)
 	for i := range 5 {
-		settle(t, s, lease(t, s, every(2)), tasks.Outcome{Kind: tasks.Retry, Wait: -time.Minute, Reason: fmt.Sprint("reason ", i)})
+		settle(t, s, lease(t, s, storetest.Any(2)), tasks.Outcome{Kind: tasks.Retry, Wait: -time.Minute, Reason: fmt.Sprint("reason ", i)})
 	}
 	var got []string
 	for _, a := range attempts(t, s, id, 3) {
@@ -139,7 +140,7 @@ func TestTasksThatADeadGantryHeldHaveALostAttempt(t *testing.T) {
 	for i, owner := range []string{dead, own, tasks.YieldOwner} {
 		q.exec("UPDATE worker_activetask SET leaseOwner = ?, leaseExpires = ? WHERE id = ?", owner, past, ids[i])
 	}
-	if held := lease(t, s, every(9)); len(held) != 4 {
+	if held := lease(t, s, storetest.Any(9)); len(held) != 4 {
 		t.Fatalf("%d tasks were leased, want 4", len(held))
 	}
 	got := attempts(t, s, ids[0], 9)
@@ -151,7 +152,7 @@ func TestTasksThatADeadGantryHeldHaveALostAttempt(t *testing.T) {
 	}
 	q.exec("DROP TABLE " + name + ".attempts")
 	q.exec("UPDATE worker_activetask SET leaseOwner = ?, leaseExpires = ?", dead, past)
-	if held := lease(t, s, every(9)); len(held) != 4 || held[0].Lease.Crashes != 1 {
+	if held := lease(t, s, storetest.Any(9)); len(held) != 4 || held[0].Lease.Crashes != 1 {
 		t.Errorf("without the table %+v was leased", held)
 	}
 }
@@ -161,7 +162,7 @@ func TestALostLeaseLeavesNoAttempt(t *testing.T) {
 	q.upgrade()
 	s := q.open()
 	enqueue(t, s, news(2, "A")...)
-	held := lease(t, s, every(2))
+	held := lease(t, s, storetest.Any(2))
 	q.exec("UPDATE worker_activetask SET leaseOwner = 'somebody' WHERE id = ?", held[0].ID)
 	var all []tasks.Settlement
 	for _, task := range held {
@@ -184,7 +185,7 @@ func TestB27AnAttemptWhoseCommitIsNotAnsweredIsRecordedOnce(t *testing.T) {
 				q.upgrade()
 				s := impatient(t, p.through(q), p, q)
 				enqueue(t, s, news(1, "A")...)
-				held := lease(t, s, every(1))
+				held := lease(t, s, storetest.Any(1))
 				p.arm(how)
 				settle(t, s, held, tasks.Outcome{Kind: kind, Wait: time.Minute})
 				p.fired()
@@ -201,7 +202,7 @@ func TestAttemptsHoldNothingThatTheirColumnsOrATerminalCannot(t *testing.T) {
 	q.upgrade()
 	s := q.open(func(c *Config) { c.Host = strings.Repeat("höst", 40) })
 	enqueue(t, s, news(1, "A")...)
-	held := lease(t, s, every(1))
+	held := lease(t, s, storetest.Any(1))
 	settled(t, s, []tasks.Settlement{{
 		ID: held[0].ID, Lease: *held[0].Lease, Route: strings.Repeat("r", 40),
 		Outcome: tasks.Outcome{
@@ -308,7 +309,7 @@ func TestSettlingWithoutAFailureCostsNothingForAttempts(t *testing.T) {
 	s := q.open()
 	statements := func(outcome tasks.Outcome) (inserts, deletes int64) {
 		enqueue(t, s, news(50, "A")...)
-		held := lease(t, s, every(50))
+		held := lease(t, s, storetest.Any(50))
 		inserts, deletes = q.status("Com_insert"), q.status("Com_delete")
 		settle(t, s, held, outcome)
 		return q.status("Com_insert") - inserts, q.status("Com_delete") - deletes

@@ -3,6 +3,8 @@ package phorge
 import (
 	"fmt"
 	"testing"
+
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // Tasks a second with durable commits on one connection; compare with the
@@ -15,7 +17,7 @@ func BenchmarkSettle(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				enqueue(b, s, news(size, "A")...)
-				all := succeeded(lease(b, s, every(size)))
+				all := succeeded(lease(b, s, storetest.Any(size)))
 				b.StartTimer()
 				settled(b, s, all)
 				done += len(all)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -123,7 +124,7 @@ func TestB27SettleWhoseCommitIsNotAnsweredSettlesOnce(t *testing.T) {
 				q, p := newQueue(t), newProxy(t)
 				s := impatient(t, p.through(q), p, q)
 				id := enqueue(t, s, news(1, "A")...)[0]
-				held := lease(t, s, every(1))
+				held := lease(t, s, storetest.Any(1))
 				p.arm(how)
 				answers, err := s.Settle(t.Context(), []tasks.Settlement{{ID: id, Lease: *held[0].Lease, Outcome: c.outcome}})
 				p.fired()
@@ -178,7 +179,7 @@ func TestB27LeaseWhoseCommitIsNotAnsweredLeasesOnceAndCountsNoCrash(t *testing.T
 			p.arm(how)
 			seen := map[int64]string{}
 			harness.Eventually(t, "all tasks are leased", func() bool {
-				leased, err := s.Lease(t.Context(), every(5))
+				leased, err := s.Lease(t.Context(), storetest.Any(5))
 				if err != nil && !errors.Is(err, tasks.ErrUnavailable) && !errors.Is(err, tasks.ErrSearching) {
 					t.Fatal(err)
 				}

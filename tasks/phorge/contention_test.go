@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -70,7 +71,7 @@ func TestB23ManyWorkersSettleBesidePHPAndEachTaskIsArchivedOnce(t *testing.T) {
 	for range workers {
 		group.Go(func() {
 			for left.Load() > 0 && !t.Failed() {
-				held, err := s.Lease(t.Context(), every(40))
+				held, err := s.Lease(t.Context(), storetest.Any(40))
 				if err != nil && !errors.Is(err, tasks.ErrSearching) {
 					t.Error(err)
 				}
@@ -154,7 +155,7 @@ func TestB23ASettlementThatLosesADeadlockIsRepeated(t *testing.T) {
 	var told repetitions
 	s := q.open(func(c *Config) { c.Repeated = told.add })
 	enqueue(t, s, news(2, "A")...)
-	held := lease(t, s, every(2))
+	held := lease(t, s, storetest.Any(2))
 	before := q.status("Innodb_deadlocks")
 	other := q.begin()
 	if _, err := other.Exec("INSERT INTO worker_taskdata (data) SELECT 'x' FROM seq_1_to_1000"); err != nil {
@@ -213,7 +214,7 @@ func TestB23ASettlementWhoseLockWaitEndsIsRepeatedAsAWhole(t *testing.T) {
 	var told repetitions
 	s := q.open(func(c *Config) { c.Repeated = told.add })
 	enqueue(t, s, news(2, "A")...)
-	held := lease(t, s, every(2))
+	held := lease(t, s, storetest.Any(2))
 	id := held[0].ID
 	q.exec(`INSERT INTO worker_archivetask (id, taskClass, failureCount, dataID, result, duration, dateCreated, dateModified, priority)
 VALUES (?, 'Old', 0, 1, 1, 0, 1, 1, 2000)`, id)
@@ -248,7 +249,7 @@ func TestB23SettlementsInASmallQueueDoNotWaitForOthersRows(t *testing.T) {
 			s := q.open()
 			enqueue(t, s, news(count, "A")...)
 			q.exec("ANALYZE TABLE worker_activetask")
-			held := lease(t, s, every(count))
+			held := lease(t, s, storetest.Any(count))
 			slices.SortFunc(held, func(a, b tasks.Task) int { return int(a.ID - b.ID) })
 			// All but the last, which another has locked; the last id is higher,
 			// so that only a scan meets it.
@@ -274,7 +275,7 @@ func TestALockedTaskKeepsNoOtherLeaseFromBeingRenewed(t *testing.T) {
 	q := newQueue(t)
 	s := q.open()
 	enqueue(t, s, news(3, "A")...)
-	held := lease(t, s, every(3))
+	held := lease(t, s, storetest.Any(3))
 	q.exec("UPDATE worker_activetask SET leaseExpires = leaseExpires - 50")
 	other := q.begin()
 	lockRow(t, other, "worker_activetask", held[1].ID)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // queueOn answers the queue of a server of start's.
@@ -190,7 +191,7 @@ func TestIdsThatAreUsedUpAreNamedAndCostNobodyElse(t *testing.T) {
 	q := newQueue(t)
 	s := q.open()
 	enqueue(t, s, news(2, "A")...)
-	all := succeeded(lease(t, s, every(2)))
+	all := succeeded(lease(t, s, storetest.Any(2)))
 	all[0].Outcome.FollowUps = news(1, "B")
 	q.exec("UPDATE lisk_counter SET counterValue = 4294967294 WHERE counterName = 'worker_activetask'")
 	s.ids.next = s.ids.end // no block from before

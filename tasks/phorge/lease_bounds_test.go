@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // maxEntries is what one call may read, all phases together.
@@ -39,11 +40,11 @@ func TestBadQueuesAreSearchedInBoundedCalls(t *testing.T) {
 		want  string // class of what is found, or how it begins
 		calls int64  // until then
 	}{
-		{"freed rows stand before the expired ones", only(64, "E7"), "E7", n / 300},
-		{"a tenth is delayed at the head", but(64, "E7"), "Excluded", n / 10 / 400},
-		{"nine tenths are of an excluded class", but(64, "Excluded", "E7"), "C", n / 400},
-		{"one class of a hundred is wanted", only(64, "C7"), "C7", n / 400},
-		{"an absent class is wanted", only(64, "Absent"), "", n / 400},
+		{"freed rows stand before the expired ones", storetest.Only(64, "E7"), "E7", n / 300},
+		{"a tenth is delayed at the head", storetest.But(64, "E7"), "Excluded", n / 10 / 400},
+		{"nine tenths are of an excluded class", storetest.But(64, "Excluded", "E7"), "C", n / 400},
+		{"one class of a hundred is wanted", storetest.Only(64, "C7"), "C7", n / 400},
+		{"an absent class is wanted", storetest.Only(64, "Absent"), "", n / 400},
 	} {
 		t.Run(c.name, func(t *testing.T) { q.search(t, c.req, c.want, c.calls) })
 	}
@@ -92,7 +93,7 @@ func TestASnapshotHeldOpenHidesNoWork(t *testing.T) {
 	q.fill(rows{from: 1, to: count}, rows{from: count + 1, to: count + 600, class: "'B'", priority: "3000"},
 		rows{from: count + 601, to: count + 700, class: "'E'", owner: "'111:host'", expires: "UNIX_TIMESTAMP() - 100"})
 	s := q.open()
-	lease(t, s, every(64))
+	lease(t, s, storetest.Any(64))
 	dump, err := q.db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestASnapshotHeldOpenHidesNoWork(t *testing.T) {
 	entries := q.entries()
 	began, left, calls := time.Now(), 700, 0
 	for ; left > 64; calls++ {
-		worst = max(worst, entries(func() { left -= len(lease(t, s, every(64))) }))
+		worst = max(worst, entries(func() { left -= len(lease(t, s, storetest.Any(64))) }))
 	}
 	t.Logf("%d calls, at most %d entries, %.2f ms a call", calls, worst, time.Since(began).Seconds()*1000/float64(calls))
 	if worst > maxEntries || calls > 20 {
@@ -131,7 +132,7 @@ func TestNoStatementOfALeaseScansOrSortsAtDepth(t *testing.T) {
 	var l leaser
 	l.fresh.lane(1000).seen = spot{0, 70_000}
 	l.fresh.lane(3000).seen = spot{0, 90_000}
-	fresh := newTrip(&search{leaser: &l, req: every(64), candidates: map[int64]entry{}}, &l.fresh, 64, 64)
+	fresh := newTrip(&search{leaser: &l, req: storetest.Any(64), candidates: map[int64]entry{}}, &l.fresh, 64, 64)
 	fresh.next()
 	for _, c := range []struct{ name, statement, key string }{
 		{"the sample", sampleSQL, "PRIMARY"},

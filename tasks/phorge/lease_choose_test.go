@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 func TestChoose(t *testing.T) {
@@ -13,7 +14,7 @@ func TestChoose(t *testing.T) {
 		return entry{id: id, priority: 1, class: class, Place: stands("111:host", expires)}
 	}
 	few := func(limit, a int) tasks.LeaseRequest {
-		req := every(limit)
+		req := storetest.Any(limit)
 		req.Classes = map[string]tasks.ClassRequest{"A": {Limit: a}}
 		return req
 	}
@@ -23,16 +24,16 @@ func TestChoose(t *testing.T) {
 		found []entry
 		want  []int64
 	}{
-		{"nothing", every(8), nil, nil},
-		{"new tasks by priority and id", every(8),
+		{"nothing", storetest.Any(8), nil, nil},
+		{"new tasks by priority and id", storetest.Any(8),
 			[]entry{fresh(1, 3000, "A"), fresh(3, 1000, "A"), fresh(2, 1000, "B")}, []int64{2, 3, 1}},
-		{"freed ones are new tasks, whatever their expiry", every(8),
+		{"freed ones are new tasks, whatever their expiry", storetest.Any(8),
 			[]entry{fresh(1, 3000, "A"), {id: 2, priority: 2000, class: "A", Place: unowned(0)}}, []int64{2, 1}},
-		{"B06 expired ones by expiry, whatever their priority", every(1),
+		{"B06 expired ones by expiry, whatever their priority", storetest.Any(1),
 			[]entry{expired(1, 50, "A"), expired(2, 40, "B")}, []int64{2}},
-		{"one of a small batch is kept for expired ones", every(2),
+		{"one of a small batch is kept for expired ones", storetest.Any(2),
 			[]entry{fresh(1, 1, "A"), fresh(2, 1, "A"), expired(3, 40, "A"), expired(4, 30, "A")}, []int64{1, 4}},
-		{"expired ones fill what new ones leave", every(4),
+		{"expired ones fill what new ones leave", storetest.Any(4),
 			[]entry{fresh(9, 1, "A"), expired(3, 40, "A"), expired(4, 30, "A"), expired(5, 50, "A")}, []int64{9, 4, 3, 5}},
 		{"a class that has its fill leaves room to others", few(3, 1),
 			[]entry{fresh(1, 1, "A"), fresh(2, 1, "A"), fresh(3, 2, "B"), expired(4, 1, "B")}, []int64{1, 3, 4}},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tests/harness"
@@ -116,30 +115,6 @@ func (q *queue) handlerReads() (sum int64) {
 		sum += n
 	}
 	return sum
-}
-
-// every asks for up to limit tasks of whatever class.
-func every(limit int) tasks.LeaseRequest {
-	return tasks.LeaseRequest{Limit: limit, Others: tasks.ClassRequest{Limit: limit, LeaseTime: time.Minute}}
-}
-
-// only asks for up to limit tasks of the classes.
-func only(limit int, classes ...string) tasks.LeaseRequest {
-	req := tasks.LeaseRequest{Limit: limit, Classes: map[string]tasks.ClassRequest{}}
-	for _, class := range classes {
-		req.Classes[class] = tasks.ClassRequest{Limit: limit, LeaseTime: time.Minute}
-	}
-	return req
-}
-
-// but asks for up to limit tasks of all classes except some.
-func but(limit int, classes ...string) tasks.LeaseRequest {
-	req := every(limit)
-	req.Classes = map[string]tasks.ClassRequest{}
-	for _, class := range classes {
-		req.Classes[class] = tasks.ClassRequest{}
-	}
-	return req
 }
 
 // lease makes one call. A search that goes on is no error here.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -69,12 +70,12 @@ func TestRowsThatBecomeDueBehindTheCursorsAreFound(t *testing.T) {
 			q.ballast(1, count)
 			q.exec("UPDATE worker_activetask SET taskClass = 'A' WHERE id = 1700")
 			q.exec(c.before)
-			if ids := leaseAll(t, s, only(8, "A")); len(ids) > 0 {
+			if ids := leaseAll(t, s, storetest.Only(8, "A")); len(ids) > 0 {
 				t.Fatalf("leased %v too early", ids)
 			}
 			q.exec(c.after)
 			for range c.calls {
-				if leased := lease(t, s, only(8, "A")); len(leased) > 0 {
+				if leased := lease(t, s, storetest.Only(8, "A")); len(leased) > 0 {
 					return
 				}
 			}
@@ -92,16 +93,16 @@ func TestTasksThatWereGivenBackAreFirstInLine(t *testing.T) {
 	q.fill(rows{from: 3001, to: 3100})
 	var first []tasks.Task
 	for len(first) == 0 {
-		first = lease(t, s, every(4))
+		first = lease(t, s, storetest.Any(4))
 	}
-	lease(t, s, every(40))
+	lease(t, s, storetest.Any(40))
 	settlements := succeeded(first)
 	for i := range settlements {
 		settlements[i].Outcome = tasks.Outcome{Kind: tasks.Released}
 	}
 	settled(t, s, settlements)
 	s.leaser.next, s.leaser.sweep = time.Time{}, spot{0, 5000}
-	if again := lease(t, s, every(4)); len(first) != 4 || !slices.Equal(idsOf(again), idsOf(first)) {
+	if again := lease(t, s, storetest.Any(4)); len(first) != 4 || !slices.Equal(idsOf(again), idsOf(first)) {
 		t.Errorf("leased %v, want %v again", idsOf(again), idsOf(first))
 	}
 }
@@ -114,16 +115,16 @@ func TestWhatIsFoundOfAnUnwantedClassIsNotForgotten(t *testing.T) {
 	UseCursors(s)
 	q.ballast(1, 3000)
 	q.exec("UPDATE worker_activetask SET taskClass = 'A', leaseOwner = 'x' WHERE id = 1700")
-	leaseAll(t, s, every(8))
+	leaseAll(t, s, storetest.Any(8))
 	q.exec("UPDATE worker_activetask SET leaseOwner = NULL, leaseExpires = NULL WHERE id = 1700")
 	for range 3000/sweepRows + 1 {
-		if leased := lease(t, s, but(8, "A")); len(leased) > 0 {
+		if leased := lease(t, s, storetest.But(8, "A")); len(leased) > 0 {
 			t.Fatalf("leased %v", idsOf(leased))
 		}
 	}
 	s.leaser.cursorsOnly = false // and so the sweep rests
 	s.leaser.next = time.Now().Add(time.Hour)
-	if ids := leaseAll(t, s, every(8)); !slices.Equal(ids, []int64{1700}) {
+	if ids := leaseAll(t, s, storetest.Any(8)); !slices.Equal(ids, []int64{1700}) {
 		t.Errorf("leased %v, want the row that was found", ids)
 	}
 }
@@ -148,7 +149,7 @@ func TestB24LockedRowsKeepNoOthersFromBeingLeased(t *testing.T) {
 					lockRow(t, tx, "worker_activetask", id)
 				}
 				waits := q.number(rowLockWaits)
-				if ids := leaseAll(t, s, every(20)); len(ids) != 15 || slices.Contains(ids, 10) {
+				if ids := leaseAll(t, s, storetest.Any(20)); len(ids) != 15 || slices.Contains(ids, 10) {
 					t.Errorf("leased %v, want all but the locked rows", ids)
 				}
 				if n := q.number(rowLockWaits) - waits; n > 0 && s.server.skipLocked {
@@ -159,7 +160,7 @@ func TestB24LockedRowsKeepNoOthersFromBeingLeased(t *testing.T) {
 				}
 				var ids []int64
 				harness.Eventually(t, "the rows that were locked are leased", func() bool {
-					ids = append(ids, idsOf(lease(t, s, every(20)))...)
+					ids = append(ids, idsOf(lease(t, s, storetest.Any(20)))...)
 					return len(ids) >= 5
 				})
 				if slices.Sort(ids); !slices.Equal(ids, []int64{1, 2, 3, 10, 20}) {
@@ -183,7 +184,7 @@ func TestCandidatesThatAreNoLongerDueAreNotLeased(t *testing.T) {
 	} {
 		q.exec("UPDATE worker_activetask SET leaseOwner = "+place+" WHERE id = ?", id+1)
 	}
-	sr := &search{leaser: &s.leaser, req: every(8), candidates: map[int64]entry{}}
+	sr := &search{leaser: &s.leaser, req: storetest.Any(8), candidates: map[int64]entry{}}
 	for id := range int64(8) {
 		sr.candidates[id] = entry{id: id, class: "A"}
 	}
@@ -202,7 +203,7 @@ func TestTasksWhoseDataIsLockedComeWithTheirData(t *testing.T) {
 	s := q.open()
 	q.fill(rows{from: 1, to: 2})
 	lockRow(t, q.begin(), "worker_taskdata", 1)
-	leased := lease(t, s, every(2))
+	leased := lease(t, s, storetest.Any(2))
 	if len(leased) != 2 || string(leased[0].Data) != `{"n":1}` {
 		t.Errorf("leased %+v", leased)
 	}
@@ -212,7 +213,7 @@ func TestB17EveryClassHasItsOwnLeaseTime(t *testing.T) {
 	q := newQueue(t)
 	s := q.open(standing(t))
 	q.fill(rows{from: 1, to: 3, class: "ELT(seq, 'A', 'B', 'C')"})
-	req := every(3)
+	req := storetest.Any(3)
 	req.Others.LeaseTime = 10 * time.Second
 	req.Classes = map[string]tasks.ClassRequest{
 		"A": {Limit: 1, LeaseTime: time.Minute}, "B": {Limit: 1, LeaseTime: 1500 * time.Millisecond},
@@ -235,7 +236,7 @@ func TestB17EveryClassHasItsOwnLeaseTime(t *testing.T) {
 // one read a poll, and a large one in which nothing can be due no window along
 // the cursors.
 func TestIdlePollsAreCheap(t *testing.T) {
-	inTurn := []tasks.LeaseRequest{every(8), {Limit: 8, Classes: map[string]tasks.ClassRequest{"A": {Limit: 8}}}}
+	inTurn := []tasks.LeaseRequest{storetest.Any(8), {Limit: 8, Classes: map[string]tasks.ClassRequest{"A": {Limit: 8}}}}
 	statements := func(q *queue, s *Store, polls int) int64 {
 		selects := `SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'Com_select'`
 		own := q.number(selects)
@@ -256,7 +257,7 @@ func TestIdlePollsAreCheap(t *testing.T) {
 	}
 	q.ballast(401, 3000)
 	for calm := false; !calm; calm = len(s.leaser.idle.asked) > 0 {
-		leaseAll(t, s, every(8))
+		leaseAll(t, s, storetest.Any(8))
 	}
 	s.leaser.next = time.Now().Add(time.Hour) // the scans behind the cursors rest
 	harness.Eventually(t, "a second in which nothing happens", func() bool {
@@ -280,16 +281,16 @@ func TestFreshTasksAreLeasedByTheNextCall(t *testing.T) {
 			if size > 0 {
 				q.ballast(1, size)
 			}
-			leaseAll(t, s, every(8))
+			leaseAll(t, s, storetest.Any(8))
 			if size >= sweepRows {
 				harness.Eventually(t, "all is calm", func() bool {
-					leaseAll(t, s, every(8))
+					leaseAll(t, s, storetest.Any(8))
 					return len(s.leaser.idle.asked) > 0
 				})
 			}
 			for range 5 {
 				id := enqueue(t, s, news(1, "A")...)[0]
-				if leased := lease(t, s, every(8)); !slices.Equal(idsOf(leased), []int64{id}) {
+				if leased := lease(t, s, storetest.Any(8)); !slices.Equal(idsOf(leased), []int64{id}) {
 					t.Errorf("leased %v, want %d", idsOf(leased), id)
 				}
 			}
@@ -305,7 +306,7 @@ func TestAQueueGrowsAndShrinks(t *testing.T) {
 		first := 10_000*round + 1
 		q.ballast(first, first+1999)
 		q.fill(rows{from: first + 2000, to: first + 2009})
-		if ids := leaseAll(t, s, every(8)); len(ids) != 10 {
+		if ids := leaseAll(t, s, storetest.Any(8)); len(ids) != 10 {
 			t.Errorf("leased %v, want 10 tasks", ids)
 		}
 		if !s.leaser.large {
@@ -313,7 +314,7 @@ func TestAQueueGrowsAndShrinks(t *testing.T) {
 		}
 		q.exec("DELETE FROM worker_activetask WHERE id < ?", first+2005)
 		harness.Eventually(t, "the queue is read whole", func() bool {
-			leaseAll(t, s, every(8))
+			leaseAll(t, s, storetest.Any(8))
 			return !s.leaser.large
 		})
 		if s.leaser.fresh.lanes != nil || len(s.leaser.missed) > 0 {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 func stands(owner string, expires int64) tasks.Place {
@@ -191,10 +192,10 @@ func TestAPriorityNeverSeenIsFoundByTheNextCall(t *testing.T) {
 	x.add("A", 2000, tasks.Place{})
 	x.add("B", 4000, tasks.Place{})
 	var l leaser
-	x.call(t, &l, but(8, "B"), 100)
+	x.call(t, &l, storetest.But(8, "B"), 100)
 	for _, priority := range []int64{0, 1000, 2001, 3999, 4001, 1<<32 - 1} {
 		x.add("A", priority, tasks.Place{})
-		if leased, _ := x.call(t, &l, but(8, "B"), 100); len(leased) != 1 || leased[0].priority != priority {
+		if leased, _ := x.call(t, &l, storetest.But(8, "B"), 100); len(leased) != 1 || leased[0].priority != priority {
 			t.Errorf("priority %d: leased %v", priority, leased)
 		}
 	}
@@ -208,10 +209,10 @@ func TestAClassThatIsWantedAgainIsLeasedFromWhereItStood(t *testing.T) {
 	var l leaser
 	for more := true; more; {
 		var leased []entry
-		leased, more = x.call(t, &l, but(500, "A"), 100)
+		leased, more = x.call(t, &l, storetest.But(500, "A"), 100)
 		more = more || len(leased) > 0
 	}
-	leased, _ := x.call(t, &l, only(3, "A"), 20)
+	leased, _ := x.call(t, &l, storetest.Only(3, "A"), 20)
 	if len(leased) != 3 || leased[0].id != 1 || leased[2].id != 5 {
 		t.Errorf("leased %v, want the first three of class A", leased)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 func TestB16ATaskCancelledWhileItRunsStaysCancelled(t *testing.T) {
@@ -23,7 +24,7 @@ func TestB16ATaskCancelledWhileItRunsStaysCancelled(t *testing.T) {
 			q := newQueue(t)
 			s := q.open()
 			ids := enqueue(t, s, news(2, "A")...)
-			held := lease(t, s, every(2))
+			held := lease(t, s, storetest.Any(2))
 			changed, err := s.Cancel(t.Context(), ids[:1])
 			if err != nil || changed[0].Err != nil {
 				t.Fatal(changed, err)
@@ -57,7 +58,7 @@ func TestAnIdThatIsNamedTwiceIsChangedOnceAndMetSoTheSecondTime(t *testing.T) {
 	s := q.open()
 	id := enqueue(t, s, news(1, "A")...)[0]
 	twice := []int64{id, id}
-	lease(t, s, every(1))
+	lease(t, s, storetest.Any(1))
 	for _, c := range []struct {
 		name  string
 		call  func(ctx context.Context) ([]tasks.Changed, error)
@@ -114,7 +115,7 @@ func TestMoreSettlementsThanOneTransactionTakesAreAnsweredInTheirOrder(t *testin
 	q := newQueue(t)
 	s := q.open()
 	enqueue(t, s, news(batchRows+40, "A")...)
-	held := append(lease(t, s, every(batchRows)), lease(t, s, every(batchRows))...)
+	held := append(lease(t, s, storetest.Any(batchRows)), lease(t, s, storetest.Any(batchRows))...)
 	if len(held) != batchRows+40 {
 		t.Fatalf("leased %d tasks", len(held))
 	}
@@ -172,7 +173,7 @@ func TestB28TimeZonesDoNotMoveLeases(t *testing.T) {
 	enqueue(t, s, news(1, "A")...)
 	between("dateCreated", before, q.number("SELECT dateCreated FROM worker_activetask"), 0)
 	before = utc()
-	held := lease(t, s, every(1))
+	held := lease(t, s, storetest.Any(1))
 	between("the lease", before, q.number(expires), 60)
 	before = utc()
 	if _, err := s.Renew(t.Context(), []tasks.Renewal{{ID: held[0].ID, Owner: held[0].Lease.Owner, LeaseTime: time.Hour}}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // document answers JSON of exactly n bytes, half of which must be escaped in
@@ -55,7 +56,7 @@ func TestB22PayloadsUpToThePacketLimitAreStoredAndLargerOnesNameIt(t *testing.T)
 	}
 	// What is stored is also leased.
 	total := 0
-	for leased := lease(t, s, every(20)); len(leased) > 0; leased = lease(t, s, every(20)) {
+	for leased := lease(t, s, storetest.Any(20)); len(leased) > 0; leased = lease(t, s, storetest.Any(20)) {
 		total += len(leased)
 	}
 	if total != 35 {
@@ -75,7 +76,7 @@ func TestB22AFollowUpThatIsTooLargeCostsOnlyItsOwnSettlement(t *testing.T) {
 				defer func() { s.server.maxPacket = limit }()
 			}
 			enqueue(t, s, news(3, "A")...)
-			held := lease(t, s, only(3, "A"))
+			held := lease(t, s, storetest.Only(3, "A"))
 			all := succeeded(held)
 			all[0].Outcome.FollowUps = news(1, "Child")
 			all[1].Outcome.FollowUps = large
@@ -105,7 +106,7 @@ func TestTextThatAColumnCannotHoldIsInvalidAndCostsNobodyElse(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	enqueue(t, s, news(2, "A")...)
-	held := lease(t, s, every(2))
+	held := lease(t, s, storetest.Any(2))
 	all := succeeded(held)
 	all[0].Outcome.FollowUps = []tasks.NewTask{emoji}
 	answers, err := s.Settle(t.Context(), all)

@@ -9,6 +9,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // standing makes the clock of a store's sessions stand, which UNIX_TIMESTAMP()
@@ -28,7 +29,7 @@ func TestB26ZeroChangedRowsIsNotALostLease(t *testing.T) {
 	q := newQueue(t)
 	s := q.open(standing(t))
 	enqueue(t, s, news(2, "A")...)
-	held := lease(t, s, every(2))
+	held := lease(t, s, storetest.Any(2))
 	renewals := []tasks.Renewal{
 		{ID: held[0].ID, Owner: held[0].Lease.Owner, LeaseTime: time.Hour},
 		{ID: held[1].ID, Owner: held[1].Lease.Owner, LeaseTime: time.Hour},
@@ -61,7 +62,7 @@ func TestB26ExtendingToTheSameSecondIsNoError(t *testing.T) {
 	q := newQueue(t)
 	s := q.open(standing(t))
 	enqueue(t, s, news(1, "A")...)
-	held := lease(t, s, every(1))[0]
+	held := lease(t, s, storetest.Any(1))[0]
 	q.exec("UPDATE worker_activetask SET leaseExpires = NULL") // NULL needs extending, whatever else
 	renewal := tasks.Renewal{ID: held.ID, Owner: held.Lease.Owner, LeaseTime: time.Minute}
 	answers, err := s.Renew(t.Context(), []tasks.Renewal{renewal, renewal})
@@ -76,7 +77,7 @@ func TestLeaseTimesBeyondTheColumnAreCutOff(t *testing.T) {
 	q := newQueue(t)
 	s := q.open(standing(t))
 	enqueue(t, s, news(3, "A")...)
-	held := lease(t, s, every(3))
+	held := lease(t, s, storetest.Any(3))
 	var renewals []tasks.Renewal
 	for i, lasting := range []time.Duration{time.Hour, 200 * 365 * 24 * time.Hour, math.MaxInt64} {
 		renewals = append(renewals, tasks.Renewal{ID: held[i].ID, Owner: held[i].Lease.Owner, LeaseTime: lasting})
@@ -97,14 +98,14 @@ func TestB26AwakeningTwiceAwakensOnce(t *testing.T) {
 	q := newQueue(t)
 	s := q.open(standing(t))
 	ids := enqueue(t, s, news(1, "A")...)
-	held := lease(t, s, every(1))
+	held := lease(t, s, storetest.Any(1))
 	settled(t, s, []tasks.Settlement{{ID: held[0].ID, Lease: *held[0].Lease, Outcome: tasks.Outcome{Kind: tasks.Yielded, Wait: time.Hour}}})
 	for i, want := range []int{1, 0} {
 		if n, err := s.Awaken(t.Context(), append(ids, ids...)); n != want || err != nil {
 			t.Errorf("call %d awakened %d, %v; want %d", i, n, err, want)
 		}
 	}
-	if got := lease(t, s, every(1)); len(got) != 1 {
+	if got := lease(t, s, storetest.Any(1)); len(got) != 1 {
 		t.Errorf("the awakened task was not leased: %v", got)
 	}
 }

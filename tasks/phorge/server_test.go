@@ -13,6 +13,7 @@ import (
 
 	"github.com/phorge-gantry/gantry/contract/scratch"
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -73,7 +74,7 @@ func TestB24SessionsAreTheSameWhateverTheServerAndTheDSNSay(t *testing.T) {
 	// ours.
 	enqueue(t, s, tasks.NewTask{Class: "A", Data: []byte(`"é🐘"`)})
 	other := openOn(t, server, "")
-	held := lease(t, other, every(1))
+	held := lease(t, other, storetest.Any(1))
 	if len(held) != 1 || string(held[0].Data) != `"é🐘"` {
 		t.Fatalf("leased %v", held)
 	}
@@ -229,7 +230,7 @@ func TestAReadOnlyServerIsUnavailableUntilItCanBeWritten(t *testing.T) {
 	}
 	defer s.Close()
 	ids := enqueue(t, s, news(4, "A")...)
-	held := lease(t, s, every(1))
+	held := lease(t, s, storetest.Any(1))
 
 	exec("SET GLOBAL read_only = ON")
 	unavailable := func(what string, err error) {
@@ -242,7 +243,7 @@ func TestAReadOnlyServerIsUnavailableUntilItCanBeWritten(t *testing.T) {
 	unavailable("open", err)
 	_, err = s.Enqueue(t.Context(), news(1, "A"))
 	unavailable("enqueue", err)
-	_, err = s.Lease(t.Context(), every(1))
+	_, err = s.Lease(t.Context(), storetest.Any(1))
 	unavailable("lease", err)
 	settlement := []tasks.Settlement{{ID: held[0].ID, Lease: *held[0].Lease, Outcome: tasks.Outcome{Kind: tasks.Succeeded}}}
 	_, err = s.Settle(t.Context(), settlement)
@@ -262,7 +263,7 @@ func TestAReadOnlyServerIsUnavailableUntilItCanBeWritten(t *testing.T) {
 	if got := enqueue(t, s, news(1, "A")...); len(got) != 1 {
 		t.Errorf("queued %v", got)
 	}
-	if got := lease(t, s, every(10)); len(got) != 4 {
+	if got := lease(t, s, storetest.Any(10)); len(got) != 4 {
 		t.Errorf("leased %d tasks, want 4", len(got))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 func tracing(c *Config) { c.Traces = true }
@@ -45,7 +46,7 @@ func TestTraceContextsGoWhenTheirTasksAreArchived(t *testing.T) {
 	if n := q.number("SELECT COUNT(*) FROM " + name + ".traces"); n != 3 {
 		t.Errorf("%d trace contexts are kept, want 3", n)
 	}
-	held := lease(t, s, every(5))
+	held := lease(t, s, storetest.Any(5))
 	if got, want := tracesOf(held), append(traceparents(all), "", ""); !slices.Equal(got, want) {
 		t.Fatalf("leased with %q, want %q", got, want)
 	}
@@ -65,7 +66,7 @@ func TestTraceContextsThatNobodyWantsAreNotKept(t *testing.T) {
 	if n := q.number("SELECT COUNT(*) FROM " + name + ".traces"); n != 0 {
 		t.Errorf("%d trace contexts are kept", n)
 	}
-	if held := lease(t, s, every(3)); len(held) != 3 || held[0].Traceparent != "" {
+	if held := lease(t, s, storetest.Any(3)); len(held) != 3 || held[0].Traceparent != "" {
 		t.Errorf("leased %+v", held)
 	}
 }
@@ -79,7 +80,7 @@ func TestWithoutTheTableTasksGoOnAndTheirTraceContextsNot(t *testing.T) {
 	pass := func(what string, want []string) {
 		t.Helper()
 		enqueue(t, s, tracedNews(2)...)
-		held := lease(t, s, every(2))
+		held := lease(t, s, storetest.Any(2))
 		if got := tracesOf(held); !slices.Equal(got, want) {
 			t.Fatalf("%s: leased with %q, want %q", what, got, want)
 		}
@@ -93,9 +94,9 @@ func TestWithoutTheTableTasksGoOnAndTheirTraceContextsNot(t *testing.T) {
 	q.upgrade()
 	pass("before it is looked for again", none)
 	now = now.Add(2 * recheck)
-	lease(t, s, every(1))
+	lease(t, s, storetest.Any(1))
 	enqueue(t, s, news(1, "A")...)
-	settle(t, s, lease(t, s, every(1)), tasks.Outcome{Kind: tasks.Succeeded})
+	settle(t, s, lease(t, s, storetest.Any(1)), tasks.Outcome{Kind: tasks.Succeeded})
 	pass("once it is there", kept)
 	if err := s.Gantry(); err != nil && contains(err, "trace") {
 		t.Errorf("Gantry answers %v", err)
@@ -105,12 +106,12 @@ func TestWithoutTheTableTasksGoOnAndTheirTraceContextsNot(t *testing.T) {
 	if n := q.number("SELECT COUNT(*) FROM worker_activetask"); n != 2 {
 		t.Fatalf("%d tasks were queued when the table was gone, want 2", n)
 	}
-	settle(t, s, lease(t, s, every(2)), tasks.Outcome{Kind: tasks.Succeeded})
+	settle(t, s, lease(t, s, storetest.Any(2)), tasks.Outcome{Kind: tasks.Succeeded})
 	q.upgrade()
 	now = now.Add(2 * recheck)
-	settle(t, s, lease(t, s, every(1)), tasks.Outcome{Kind: tasks.Succeeded})
+	settle(t, s, lease(t, s, storetest.Any(1)), tasks.Outcome{Kind: tasks.Succeeded})
 	enqueue(t, s, news(1, "A")...)
-	held := lease(t, s, every(1))
+	held := lease(t, s, storetest.Any(1))
 	q.exec("DROP TABLE " + name + ".traces")
 	settle(t, s, held, tasks.Outcome{Kind: tasks.Succeeded}) // so does this
 	if n := q.number("SELECT COUNT(*) FROM worker_activetask"); n != 0 {
@@ -136,7 +137,7 @@ func TestALostCounterDoesNotGiveATaskTheTraceOfAnother(t *testing.T) {
 	q.exec("INSERT INTO " + name + ".traces SELECT seq, '00-4bf92f3577b34da6a3ce929d0e0e4736-ffffffffffffffff-01', UNIX_TIMESTAMP() FROM seq_1_to_2000")
 	all := tracedNews(2)
 	enqueue(t, s, all...)
-	if got := tracesOf(lease(t, s, every(2))); !slices.Equal(got, traceparents(all)) {
+	if got := tracesOf(lease(t, s, storetest.Any(2))); !slices.Equal(got, traceparents(all)) {
 		t.Errorf("leased with %q", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // archiveSome queues, leases and settles n tasks, each of which failed once before.
@@ -18,7 +19,7 @@ func archiveSome(t *testing.T, s *Store, n int) {
 		t.Fatal(err)
 	}
 	for _, o := range []tasks.Outcome{{Kind: tasks.Retry, Wait: -time.Hour, Reason: "because"}, {Kind: tasks.Succeeded}} {
-		leased, err := s.Lease(ctx, want(n))
+		leased, err := s.Lease(ctx, storetest.Any(n))
 		if err != nil || len(leased) != n {
 			t.Fatalf("leased %d tasks (%v), want %d", len(leased), err, n)
 		}
@@ -85,7 +86,7 @@ func TestB48OldArchivedTasksAreForgotten(t *testing.T) {
 	if err := s.client.Unlink(t.Context(), s.key("upkeep")).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if leased, err := s.Lease(t.Context(), want(1)); err != nil || len(leased) != 0 {
+	if leased, err := s.Lease(t.Context(), storetest.Any(1)); err != nil || len(leased) != 0 {
 		t.Fatal(leased, err)
 	}
 	if kept := kinds(t, s); kept["task"] != 3 || kept["attempts"] != 3 {
@@ -105,7 +106,7 @@ func TestTheLatestAttemptsOfATaskAreKept(t *testing.T) {
 	s := open(t, Config{URL: serve(t)})
 	id := must(s.Enqueue(t.Context(), some(1)))[0]
 	for n := range tasks.AttemptsKept + 5 {
-		leased, err := s.Lease(t.Context(), want(1))
+		leased, err := s.Lease(t.Context(), storetest.Any(1))
 		if err != nil || len(leased) != 1 {
 			t.Fatal(len(leased), err)
 		}

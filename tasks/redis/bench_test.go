@@ -30,19 +30,7 @@ func BenchmarkLeaseAtDepth(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", d.name, size), func(b *testing.B) {
 				s := queueOf(b)
 				d.fill(b, s, size)
-				for b.Loop() {
-					leased, err := s.Lease(b.Context(), d.req)
-					if err != nil {
-						b.Fatal(err)
-					}
-					back := succeeded(leased)
-					for i := range back {
-						back[i].Outcome.Kind = tasks.Released
-					}
-					if _, err := s.Settle(b.Context(), back); err != nil {
-						b.Fatal(err)
-					}
-				}
+				storetest.BenchmarkClaim(b, s, d.req)
 			})
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -113,7 +114,7 @@ func use(t *testing.T, s *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leased, err := s.Lease(ctx, want(2))
+	leased, err := s.Lease(ctx, storetest.Any(2))
 	if err != nil || len(leased) != 2 {
 		t.Fatal(len(leased), err)
 	}
@@ -158,7 +159,7 @@ func TestACallWhoseAnswersWereLostTakesEffectOnce(t *testing.T) {
 			var leased []tasks.Task
 			repeated := map[string]int{}
 			s.config.Repeated = func(reason string) { repeated[reason]++ }
-			w.cutting(t, lost+1, func() { leased, err = s.Lease(ctx, want(4)) })
+			w.cutting(t, lost+1, func() { leased, err = s.Lease(ctx, storetest.Any(4)) })
 			if len(repeated) != 1 || repeated["connection"] < 1 {
 				t.Errorf("it tells of the repetitions %v", repeated)
 			}
@@ -173,7 +174,7 @@ func TestACallWhoseAnswersWereLostTakesEffectOnce(t *testing.T) {
 					t.Errorf("answered %+v of %+v (%v)", task.Lease, row, err)
 				}
 			}
-			if rest, err := direct.Lease(ctx, want(10)); err != nil || len(rest) != 2 {
+			if rest, err := direct.Lease(ctx, storetest.Any(10)); err != nil || len(rest) != 2 {
 				t.Errorf("others leased %d tasks (%v), want the 2 that were not leased", len(rest), err)
 			}
 
@@ -192,7 +193,7 @@ func TestACallDoesNothingBehindTheNextOneInItsSlot(t *testing.T) {
 	s := open(t, Config{URL: serve(t)})
 	ctx := t.Context()
 	must(s.Enqueue(ctx, some(9)))
-	lease := s.leaseArgs("", want(1), "")
+	lease := s.leaseArgs("", storetest.Any(1), "")
 	enqueue := appendTasks([]any{"", "", 0, 1, tasks.PriorityDefault}, some(1))
 	operate := []any{"priority", 7, -1, -1, 1}
 	call := func(script *goredis.Script, number int, args []any) string {
@@ -306,7 +307,7 @@ func TestASettlementWhoseAnswerWasLostIsAnsweredAsDoneWhenItIsRepeated(t *testin
 		t.Fatal(err)
 	}
 	s.upkeepDue.Store(1 << 62)
-	leased, err := s.Lease(ctx, want(2))
+	leased, err := s.Lease(ctx, storetest.Any(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,8 +377,8 @@ func everyCall(t *testing.T, s *Store) map[string]func() error {
 			_, _, err := s.EnqueueOnce(ctx, tasks.Once{Key: "k", Keep: time.Hour}, some(1))
 			return err
 		},
-		"Lease":    func() error { _, err := s.Lease(ctx, want(1)); return err },
-		"LeaseFor": func() error { _, err := s.LeaseFor(ctx, "caller", want(1)); return err },
+		"Lease":    func() error { _, err := s.Lease(ctx, storetest.Any(1)); return err },
+		"LeaseFor": func() error { _, err := s.LeaseFor(ctx, "caller", storetest.Any(1)); return err },
 		"Renew": func() error {
 			_, err := s.Renew(ctx, []tasks.Renewal{{ID: 1, Owner: "o", LeaseTime: time.Minute}})
 			return err

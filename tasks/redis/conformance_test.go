@@ -6,7 +6,6 @@ import (
 	"math"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
 	"github.com/phorge-gantry/gantry/tasks/storetest"
@@ -165,9 +164,4 @@ func shouldStand(s *Store, r tasks.Record, at func(index string) *entries) {
 		}
 		at(lane + r.Class).want[r.ID] = expires()
 	}
-}
-
-// want wants tasks of any class for a minute.
-func want(limit int) tasks.LeaseRequest {
-	return tasks.LeaseRequest{Limit: limit, Others: tasks.ClassRequest{Limit: limit, LeaseTime: time.Minute}}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 	"github.com/phorge-gantry/gantry/tests/harness"
 )
 
@@ -102,7 +103,7 @@ func TestAServerWhoseMemoryIsFullRefusesNewTasksAndSettlesOthers(t *testing.T) {
 	if _, err := s.Enqueue(ctx, some(1)); !errors.Is(err, tasks.ErrUnavailable) || !strings.Contains(err.Error(), "maxmemory") {
 		t.Errorf("answered %v, want %v", err, tasks.ErrUnavailable)
 	}
-	leased, err := s.Lease(ctx, want(10))
+	leased, err := s.Lease(ctx, storetest.Any(10))
 	if err != nil || len(leased) != 10 {
 		t.Fatalf("leased %d tasks (%v)", len(leased), err)
 	}
@@ -199,11 +200,11 @@ func TestQueuesOfOneServerAreApart(t *testing.T) {
 			t.Errorf("queued %v (%v), want 1 and 2", ids, err)
 		}
 	}
-	leased, err := a.Lease(t.Context(), want(9))
+	leased, err := a.Lease(t.Context(), storetest.Any(9))
 	if err != nil || len(leased) != 2 {
 		t.Errorf("leased %d tasks (%v), want 2", len(leased), err)
 	}
-	leased, err = b.Lease(t.Context(), want(9))
+	leased, err = b.Lease(t.Context(), storetest.Any(9))
 	if err != nil || len(leased) != 2 {
 		t.Errorf("leased %d tasks (%v), want 2", len(leased), err)
 	}

@@ -7,11 +7,11 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // fillLua queues tasks without asking the store: ARGV is how many, and functions of
@@ -44,24 +44,6 @@ end`
 
 var fillScript = goredis.NewScript(fillLua)
 
-// of wants up to 64 tasks of some classes.
-func of(classes ...string) tasks.LeaseRequest {
-	req := tasks.LeaseRequest{Limit: 64, Classes: map[string]tasks.ClassRequest{}}
-	for _, class := range classes {
-		req.Classes[class] = tasks.ClassRequest{Limit: 64, LeaseTime: time.Minute}
-	}
-	return req
-}
-
-func without(classes ...string) tasks.LeaseRequest {
-	req := want(64)
-	req.Classes = map[string]tasks.ClassRequest{}
-	for _, class := range classes {
-		req.Classes[class] = tasks.ClassRequest{}
-	}
-	return req
-}
-
 // depth is a queue that is bad for a scan from the head.
 type depth struct {
 	name                            string
@@ -72,17 +54,17 @@ type depth struct {
 }
 
 var depths = []depth{
-	{"plain", "'A'", "2000", "nil", "nil", want(64), 64, 180},
-	{"a hundred classes", "'C' .. n % 100", "2000", "nil", "nil", want(64), 64, 900},
-	{"one class of a hundred", "'C' .. n % 100", "2000", "nil", "nil", of("C17"), 64, 180},
-	{"a class is excluded that has nine tenths", "n % 10 == 0 and 'B' or 'A'", "n % 10 == 0 and 2000 or 1", "nil", "nil", without("A"), 64, 180},
-	{"the class is absent", "'A'", "2000", "nil", "nil", of("B"), 0, 20},
-	{"all but a few are delayed", "'A'", "2000", "n % 10 > 0 and '(delay)' or nil", "n % 10 > 0 and 4000000000 or nil", want(64), 64, 180},
-	{"all wait without an owner", "'A'", "2000", "nil", "4000000000", want(64), 0, 20},
-	{"all are held", "'A'", "2000", "'gantry:1:0:n:h'", "4000000000", want(64), 0, 20},
-	{"all failed before and are due", "'A'", "2000", "'(retry):1:0'", "n", want(64), 64, 180},
-	{"all are held by the dead", "'A'", "2000", "'gantry:1:0:n:h'", "n", want(64), 64, 310},
-	{"all were freed", "'A'", "n % 7", "nil", "n", want(64), 64, 1400},
+	{"plain", "'A'", "2000", "nil", "nil", storetest.Any(64), 64, 180},
+	{"a hundred classes", "'C' .. n % 100", "2000", "nil", "nil", storetest.Any(64), 64, 900},
+	{"one class of a hundred", "'C' .. n % 100", "2000", "nil", "nil", storetest.Only(64, "C17"), 64, 180},
+	{"a class is excluded that has nine tenths", "n % 10 == 0 and 'B' or 'A'", "n % 10 == 0 and 2000 or 1", "nil", "nil", storetest.But(64, "A"), 64, 180},
+	{"the class is absent", "'A'", "2000", "nil", "nil", storetest.Only(64, "B"), 0, 20},
+	{"all but a few are delayed", "'A'", "2000", "n % 10 > 0 and '(delay)' or nil", "n % 10 > 0 and 4000000000 or nil", storetest.Any(64), 64, 180},
+	{"all wait without an owner", "'A'", "2000", "nil", "4000000000", storetest.Any(64), 0, 20},
+	{"all are held", "'A'", "2000", "'gantry:1:0:n:h'", "4000000000", storetest.Any(64), 0, 20},
+	{"all failed before and are due", "'A'", "2000", "'(retry):1:0'", "n", storetest.Any(64), 64, 180},
+	{"all are held by the dead", "'A'", "2000", "'gantry:1:0:n:h'", "n", storetest.Any(64), 64, 310},
+	{"all were freed", "'A'", "n % 7", "nil", "n", storetest.Any(64), 64, 1400},
 }
 
 // fill queues so many tasks, as many in one script as do not block for long.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // A call looks at 250 classes, and the next one goes on behind them.
@@ -22,7 +23,7 @@ func TestTasksOfVeryManyClassesAreAllFound(t *testing.T) {
 	must(s.Enqueue(t.Context(), news))
 	leased, calls := map[string]bool{}, 0
 	for ; len(leased) < classes && calls < 100; calls++ {
-		some, err := s.Lease(t.Context(), want(50))
+		some, err := s.Lease(t.Context(), storetest.Any(50))
 		if err != nil && !errors.Is(err, tasks.ErrSearching) {
 			t.Fatal(err)
 		}
@@ -55,14 +56,14 @@ func TestClassesWithoutTasksAreForgotten(t *testing.T) {
 	if n := classes(); n != 1 {
 		t.Errorf("there are %d classes, want 1", n)
 	}
-	if _, err := s.Lease(t.Context(), want(1)); err != nil {
+	if _, err := s.Lease(t.Context(), storetest.Any(1)); err != nil {
 		t.Fatal(err)
 	}
 	if n := classes(); n != 0 {
 		t.Errorf("there are %d classes, want none", n)
 	}
 	must(s.Enqueue(t.Context(), some(1)))
-	if leased, err := s.Lease(t.Context(), want(1)); err != nil || len(leased) != 1 {
+	if leased, err := s.Lease(t.Context(), storetest.Any(1)); err != nil || len(leased) != 1 {
 		t.Errorf("leased %d tasks (%v) of a class that came again", len(leased), err)
 	}
 }
@@ -81,7 +82,7 @@ func TestYoungTasksArePassedOverByPriority(t *testing.T) {
 		news[i].Priority = &urgent
 	}
 	must(s.Enqueue(t.Context(), news))
-	req := want(10)
+	req := storetest.Any(10)
 	req.Others.PickupDelay = 50 * time.Second
 	total, each := during(t, s, func() {
 		leased, err := s.Lease(t.Context(), req)
@@ -98,7 +99,7 @@ func TestAPickupDelayIsNeverShortened(t *testing.T) {
 	now := int64(epoch)
 	s := open(t, Config{URL: serve(t), clock: func() int64 { return now }})
 	must(s.Enqueue(t.Context(), some(1)))
-	req := want(1)
+	req := storetest.Any(1)
 	req.Others.PickupDelay = 1500 * time.Millisecond
 	for _, n := range []int{0, 0, 0, 1} { // 0 to 3 seconds of two epochs apart
 		if leased, err := s.Lease(t.Context(), req); err != nil || len(leased) != n {
@@ -116,7 +117,7 @@ func TestALeaseTakesNoMoreDataThanFits(t *testing.T) {
 		must(s.Enqueue(t.Context(), []tasks.NewTask{{Class: "A", Data: large}}))
 	}
 	for _, n := range []int{3, 1, 0} {
-		args := s.leaseArgs("", want(10), "")
+		args := s.leaseArgs("", storetest.Any(10), "")
 		args[slices.Index(args, any(leaseBytes))] = 64_000
 		answer, err := s.runOnce(t.Context(), leaseScript, args...)
 		if err != nil {

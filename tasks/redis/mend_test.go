@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // mixed is a queue with tasks in every place, and its log.
@@ -57,7 +58,7 @@ func clock(n int64, err error) int64 {
 // settleSome leases and settles some of what is there.
 func settleSome(t *testing.T, s *Store, n int) {
 	t.Helper()
-	leased, err := s.Lease(t.Context(), want(n))
+	leased, err := s.Lease(t.Context(), storetest.Any(n))
 	if err != nil || len(leased) != n {
 		t.Fatalf("leased %d tasks (%v), want %d", len(leased), err, n)
 	}
@@ -194,7 +195,7 @@ func drainMixed(t *testing.T, s *Store) {
 		}
 	}
 	for range 20 {
-		leased, err := s.Lease(t.Context(), want(500))
+		leased, err := s.Lease(t.Context(), storetest.Any(500))
 		if err != nil && !errors.Is(err, tasks.ErrSearching) {
 			t.Fatal(err)
 		}
@@ -225,13 +226,13 @@ func TestLeasingPassesOverEntriesWithoutATask(t *testing.T) {
 	}
 	leased := 0
 	for calls := 0; leased < 99; calls++ {
-		some, err := s.Lease(ctx, want(100))
+		some, err := s.Lease(ctx, storetest.Any(100))
 		if err != nil && !errors.Is(err, tasks.ErrSearching) || calls > 3 {
 			t.Fatalf("after %d calls %d are leased (%v)", calls, leased, err)
 		}
 		leased += len(some)
 	}
-	if some, err := s.Lease(ctx, want(100)); len(some) != 0 {
+	if some, err := s.Lease(ctx, storetest.Any(100)); len(some) != 0 {
 		t.Errorf("leased %d more (%v)", len(some), err)
 	}
 	mendAll(t, s)
@@ -265,7 +266,7 @@ func TestTasksThatAreNoTasksAreInNobodysWay(t *testing.T) {
 	damage(6, "HSET", "KEY", "taskClass", "Other")
 	damage(7, "HSET", "KEY", "leaseOwner", "gantry:zzzzzzzzzzzzzzzzzz:-:n:h", "leaseExpires", "1")
 	damage(0, "HSET", "KEY", "result", "7")
-	req := want(100)
+	req := storetest.Any(100)
 	req.Others.PickupDelay = 1
 	for range 3 {
 		if _, err := s.Lease(ctx, req); err != nil && !errors.Is(err, tasks.ErrSearching) {
@@ -301,7 +302,7 @@ func TestIdsAreNotUsedTwiceWhenTheirCounterIsLost(t *testing.T) {
 	ctx := t.Context()
 	ids := must(s.Enqueue(ctx, some(5)))
 	fence := func() int64 {
-		leased, err := s.Lease(ctx, want(1))
+		leased, err := s.Lease(ctx, storetest.Any(1))
 		if err != nil || len(leased) != 1 {
 			t.Fatal(len(leased), err)
 		}
@@ -366,7 +367,7 @@ func TestOneOfManyLooksAfterAQueue(t *testing.T) {
 	scans := func() int { return commands(t, stores[0].client)["scan"] }
 	before := scans()
 	for _, s := range stores {
-		if _, err := s.Lease(t.Context(), want(1)); err != nil {
+		if _, err := s.Lease(t.Context(), storetest.Any(1)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/phorge-gantry/gantry/tasks"
+	"github.com/phorge-gantry/gantry/tasks/storetest"
 )
 
 // heldFrom queues a task, puts it in a place, and leases it from there.
@@ -15,7 +16,7 @@ func heldFrom(t *testing.T, s *Store, place tasks.Place) tasks.Task {
 	if err := rowsOf(s).Place(id, place); err != nil {
 		t.Fatal(err)
 	}
-	leased, err := s.Lease(t.Context(), want(1))
+	leased, err := s.Lease(t.Context(), storetest.Any(1))
 	if err != nil || len(leased) != 1 || leased[0].ID != id {
 		t.Fatalf("leased %v (%v), want task %d", leased, err, id)
 	}

@@ -61,7 +61,7 @@ var filterBehaviours = []behaviour{
 		s.same("ends", []int64{leased[0].Lease.Expires, leased[1].Lease.Expires}, []int64{s.now() + 60, s.now() + 7200})
 		s.same("end in the row", s.expires(ids[1]), s.now()+7200)
 		s.age(60 + 6)
-		s.same("leased by another process", idsOf(s.leaseBy(s.Other, all(8))), ids[:1])
+		s.same("leased by another process", idsOf(s.leaseBy(s.Other, Any(8))), ids[:1])
 	}},
 	{name: "classes are told apart by their exact spelling", check: func(s *scene) {
 		ids := s.queue(task("Mail"), task("mail"), task("Mail "), task("máil"), task("Mail'\"\\%_`"))
@@ -100,7 +100,7 @@ var filterBehaviours = []behaviour{
 		}
 		slices.SortFunc(want, byPriority)
 		for len(got) < len(want) {
-			leased := s.lease(all(100))
+			leased := s.lease(Any(100))
 			s.same("leased", len(leased) > 0, true)
 			got = append(got, leased...)
 		}

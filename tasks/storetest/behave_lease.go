@@ -11,11 +11,11 @@ import (
 // lease is.
 var leaseBehaviours = []behaviour{
 	{name: "an empty queue answers nothing", check: func(s *scene) {
-		s.same("leased", len(s.lease(all(8))), 0)
+		s.same("leased", len(s.lease(Any(8))), 0)
 	}},
 	{name: "never leased tasks come by priority and id", check: func(s *scene) {
 		ids := s.queue(prioritized("A", 3000), prioritized("B", 1000), prioritized("A", 1000), prioritized("A", 2000))
-		s.same("order", idsOf(s.lease(all(8))), []int64{ids[1], ids[2], ids[3], ids[0]})
+		s.same("order", idsOf(s.lease(Any(8))), []int64{ids[1], ids[2], ids[3], ids[0]})
 	}},
 	{name: "B06 expired tasks come by expiry, whatever their priority", check: func(s *scene) {
 		urgent, other := s.queue(prioritized("A", 1000))[0], s.queue(prioritized("B", 4000))[0]
@@ -23,7 +23,7 @@ var leaseBehaviours = []behaviour{
 		s.must(s.Rows.Place(other, at(tasks.RetryOwner(1, 0), s.now()-60)), "Place")
 		s.take(other)
 		s.end(s.take(urgent), tasks.Outcome{Kind: tasks.Yielded})
-		s.same("leased while both wait", len(s.lease(all(1))), 0)
+		s.same("leased while both wait", len(s.lease(Any(1))), 0)
 	}},
 	{name: "an eighth of a batch is kept for expired tasks", check: func(s *scene) {
 		for _, c := range []struct{ limit, expired int }{{2, 1}, {8, 1}, {15, 1}, {16, 2}, {24, 3}} {
@@ -31,7 +31,7 @@ var leaseBehaviours = []behaviour{
 				s.queue(task("fresh"))
 				s.put("expired", at("111:host", s.now()-1000))
 			}
-			leased := s.lease(all(c.limit))
+			leased := s.lease(Any(c.limit))
 			s.same("leased", len(leased), c.limit)
 			s.same("expired ones come last", slices.IsSortedFunc(leased, func(a, b tasks.Task) int {
 				return len(a.Class) - len(b.Class)
@@ -42,15 +42,15 @@ var leaseBehaviours = []behaviour{
 	{name: "what one kind leaves of a batch the other one takes", check: func(s *scene) {
 		fresh := s.queue(task("A"), task("A"))
 		old := []int64{s.put("A", at("111:host", s.now()-3)), s.put("A", at("111:host", s.now()-2)), s.put("A", at("111:host", s.now()-1))}
-		s.same("leased", idsOf(s.lease(all(4))), []int64{fresh[0], fresh[1], old[0], old[1]})
-		s.same("leased", idsOf(s.lease(all(4))), []int64{old[2]})
+		s.same("leased", idsOf(s.lease(Any(4))), []int64{fresh[0], fresh[1], old[0], old[1]})
+		s.same("leased", idsOf(s.lease(Any(4))), []int64{old[2]})
 	}},
 	{name: "B07 fresh mail passes many hopeless retries", check: func(s *scene) {
 		for range 500 {
 			s.put("hopeless", at(tasks.RetryOwner(1, 0), s.now()-300))
 		}
 		mail := s.queue(task("mail"), task("mail"), task("mail"), task("mail"), task("mail"))
-		leased := s.lease(all(8))
+		leased := s.lease(Any(8))
 		s.same("leased", len(leased), 8)
 		s.same("first", idsOf(leased[:5]), mail)
 		for _, task := range leased[5:] {
@@ -62,7 +62,7 @@ var leaseBehaviours = []behaviour{
 		fresh := s.queue(prioritized("A", 4000))[0]
 		retried, freed, delayed := s.put("A", unowned(0)), s.put("A", unowned(s.now()-1)), s.put("A", unowned(s.now()+1000))
 		expired := s.put("A", at("111:host", s.now()-5000))
-		leased := s.lease(all(8))
+		leased := s.lease(Any(8))
 		s.same("leased", idsOf(leased), []int64{retried, freed, fresh, expired})
 		for _, task := range leased {
 			s.end(task, tasks.Outcome{Kind: tasks.Succeeded})
@@ -79,7 +79,7 @@ var leaseBehaviours = []behaviour{
 			at(gantry(1, 0), s.now()), at(gantry(1, 0), s.now()-5),
 		} {
 			id := s.put("A", place)
-			s.same("leased", len(s.lease(all(8))), 0)
+			s.same("leased", len(s.lease(Any(8))), 0)
 			s.same("place", s.row(id).Place, place)
 		}
 	}},
@@ -121,16 +121,16 @@ var leaseBehaviours = []behaviour{
 	}},
 	{name: "a live lease is not taken, an expired one of stock Phorge is", check: func(s *scene) {
 		held := s.hold(task("A"))
-		s.same("leased by another process", len(s.leaseBy(s.Other, all(8))), 0)
+		s.same("leased by another process", len(s.leaseBy(s.Other, Any(8))), 0)
 		s.must(s.Rows.Place(held.ID, at("111:host", s.now()+1)), "Place")
-		s.same("leased from stock Phorge", len(s.lease(all(8))), 0)
+		s.same("leased from stock Phorge", len(s.lease(Any(8))), 0)
 		s.age(2)
 		s.same("crashes of a stock taskmaster", s.take(held.ID).Lease.Crashes, 0)
 	}},
 	{name: "the expired lease of another Gantry is left alone for five seconds and then counts as a crash", check: func(s *scene) {
 		held := s.hold(task("A"))
 		s.age(60 + 5)
-		s.same("leased five seconds after", len(s.leaseBy(s.Other, all(8))), 0)
+		s.same("leased five seconds after", len(s.leaseBy(s.Other, Any(8))), 0)
 		s.age(1)
 		taken := s.takeBy(s.Other, held.ID)
 		s.same("crashes", taken.Lease.Crashes, 1)
@@ -161,7 +161,7 @@ var leaseBehaviours = []behaviour{
 		s.queue(task("A"))
 		fences := map[int64]bool{}
 		var crashes []int
-		for _, task := range s.lease(all(8)) {
+		for _, task := range s.lease(Any(8)) {
 			fences[task.Lease.Fence] = true
 			crashes = append(crashes, task.Lease.Crashes, tasks.Crashes(s.owner(task.ID)))
 		}
@@ -182,20 +182,20 @@ var leaseBehaviours = []behaviour{
 		s.end(held, tasks.Outcome{Kind: tasks.Retry, Wait: 10 * minute})
 		s.same("owner is set", s.row(held.ID).Owner != nil, true)
 		s.age(600)
-		s.same("leased before", len(s.lease(all(8)))+len(s.leaseBy(s.Other, all(8))), 0)
+		s.same("leased before", len(s.lease(Any(8)))+len(s.leaseBy(s.Other, Any(8))), 0)
 		s.age(1)
 		s.take(held.ID)
 	}},
 	{name: "a task is left alone for its pickup delay", check: func(s *scene) {
 		id := s.queue(task("A"))[0]
-		req := all(1)
+		req := Any(1)
 		req.Others.PickupDelay = time.Hour
 		s.same("leased", len(s.lease(req)), 0)
 		s.take(id)
 	}},
 	{name: "a task is leased after its pickup delay", moving: true, check: func(s *scene) {
 		id := s.queue(task("A"))[0]
-		req := all(1)
+		req := Any(1)
 		req.Others.PickupDelay = time.Second
 		s.eventually("the task is leased", func() bool {
 			leased := s.lease(req)

@@ -31,7 +31,7 @@ var lookBehaviours = []behaviour{
 				ObjectPHID: ptr(fmt.Sprintf("PHID-O-%d", i%3)), ContainerPHID: ptr(fmt.Sprintf("PHID-C-%d", i/3)),
 			})
 		}
-		for i, task := range s.lease(all(8)) {
+		for i, task := range s.lease(Any(8)) {
 			if i < 4 {
 				s.end(task, []tasks.Outcome{{Kind: tasks.Succeeded}, {Kind: tasks.Retry, Wait: minute}}[i%2])
 			}

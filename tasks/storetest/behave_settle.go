@@ -137,7 +137,7 @@ var settleBehaviours = []behaviour{
 		c.ID, c.Class, c.Data, c.Priority, c.ObjectPHID = children[1], "C", []byte(`3`), 0, ptr("PHID-X-3")
 		d.ID, d.Class, d.Data, d.Priority, d.Place = children[2], "D", []byte(`4.0`), 1234, at(tasks.DelayOwner, now+100)
 		s.same("active rows", s.rows()[1:], []tasks.Record{{Task: b}, {Task: c}, {Task: d}})
-		s.same("leased", idsOf(s.lease(all(8))), []int64{children[1], children[0]})
+		s.same("leased", idsOf(s.lease(Any(8))), []int64{children[1], children[0]})
 	}},
 	{name: "follow-ups are dropped unless the task succeeded", check: func(s *scene) {
 		for _, outcome := range settleable[1:] {

@@ -22,7 +22,7 @@ func traced(class string, n int) tasks.NewTask {
 var traceBehaviours = []behaviour{
 	{name: "a trace context is leased with its task, and only with it", check: func(s *scene) {
 		ids := s.queue(traced("A", 1), task("A"), traced("A", 3))
-		for i, leased := range s.lease(all(3)) {
+		for i, leased := range s.lease(Any(3)) {
 			s.same("the task", leased.ID, ids[i])
 			want := []string{traceparent(1), "", traceparent(3)}[i]
 			s.same("the trace context", leased.Traceparent, want)
@@ -62,7 +62,7 @@ var traceBehaviours = []behaviour{
 	{name: "follow-ups have the trace context that they name", check: func(s *scene) {
 		held := s.hold(traced("A", 1))
 		s.end(held, tasks.Outcome{Kind: tasks.Succeeded, FollowUps: []tasks.NewTask{traced("B", 2), task("C")}})
-		leased := s.lease(all(2))
+		leased := s.lease(Any(2))
 		s.same("follow-ups", len(leased), 2)
 		s.same("the trace context of the first", leased[0].Traceparent, traceparent(2))
 		s.same("the trace context of the second", leased[1].Traceparent, "")

@@ -71,7 +71,7 @@ func benchSettle(b *testing.B, s tasks.Store, size int) {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		leased, err := leaseFully(b.Context(), s, all(size))
+		leased, err := leaseFully(b.Context(), s, Any(size))
 		if err != nil || len(leased) != size {
 			b.Fatal(len(leased), err)
 		}

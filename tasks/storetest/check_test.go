@@ -166,7 +166,7 @@ func runTwo(t *testing.T, r *Recorder) {
 	executor := r.Executor(tasks.ExecutorFunc(func(context.Context, tasks.Task) tasks.Outcome {
 		return tasks.Outcome{Kind: tasks.Succeeded}
 	}))
-	leased, err := r.Lease(t.Context(), all(8))
+	leased, err := r.Lease(t.Context(), Any(8))
 	if err != nil || len(leased) != 2 || !executor.Ready("A") {
 		t.Fatal(leased, err)
 	}

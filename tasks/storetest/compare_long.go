@@ -67,7 +67,7 @@ func (m *machine) allow(r *rapid.T, req tasks.LeaseRequest, got []tasks.Task) {
 
 // findAll leases until nothing more is due, apart from the filler.
 func (m *machine) findAll(r *rapid.T) {
-	req := all(500)
+	req := Any(500)
 	req.Classes = map[string]tasks.ClassRequest{"filler": {}}
 	patience := time.Now().Add(30 * time.Second)
 	for {

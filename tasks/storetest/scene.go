@@ -49,11 +49,6 @@ func prioritized(class string, p int) tasks.NewTask {
 	return tasks.NewTask{Class: class, Data: []byte("[]"), Priority: &p}
 }
 
-// all wants up to limit tasks of any class for a minute.
-func all(limit int) tasks.LeaseRequest {
-	return tasks.LeaseRequest{Limit: limit, Others: tasks.ClassRequest{Limit: limit, LeaseTime: minute}}
-}
-
 func (s *scene) now() int64 {
 	s.Helper()
 	now, err := s.Operator.Now(s.Context())
@@ -136,7 +131,7 @@ func leaseFully(ctx context.Context, store tasks.Store, req tasks.LeaseRequest) 
 func (s *scene) hold(n tasks.NewTask) tasks.Task {
 	s.Helper()
 	id := s.queue(n)[0]
-	for _, task := range s.lease(all(1)) {
+	for _, task := range s.lease(Any(1)) {
 		if task.ID == id {
 			return task
 		}
@@ -159,7 +154,7 @@ func (s *scene) holdAll(n int) []tasks.Task {
 	ids := s.queue(slices.Repeat([]tasks.NewTask{task("A")}, n)...)
 	var held []tasks.Task
 	for len(held) < n { // a store may bound what one call answers
-		leased := s.lease(all(n - len(held)))
+		leased := s.lease(Any(n - len(held)))
 		if len(leased) == 0 {
 			break
 		}
@@ -177,10 +172,10 @@ func (s *scene) take(id int64) tasks.Task {
 
 func (s *scene) takeBy(store tasks.Store, id int64) tasks.Task {
 	s.Helper()
-	leased := s.leaseBy(store, all(1))
+	leased := s.leaseBy(store, Any(1))
 	// A store may overlook for a while what changed behind its back.
 	for end := time.Now().Add(s.patience); len(leased) == 0 && time.Now().Before(end); {
-		leased = s.leaseBy(store, all(1))
+		leased = s.leaseBy(store, Any(1))
 	}
 	if len(leased) != 1 || leased[0].ID != id {
 		s.Fatalf("Lease answered the tasks %v, want %d alone", idsOf(leased), id)

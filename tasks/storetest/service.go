@@ -42,7 +42,7 @@ func (s *scene) takeAs(name string, id int64) tasks.Task {
 	var leased []tasks.Task
 	s.eventually("the task is leased", func() bool {
 		var err error
-		leased, err = s.service().LeaseFor(s.Context(), name, all(1))
+		leased, err = s.service().LeaseFor(s.Context(), name, Any(1))
 		s.must(err, "LeaseFor")
 		return len(leased) > 0
 	})
@@ -76,7 +76,7 @@ var serviceBehaviours = []behaviour{
 	{name: "names that cannot stand in an owner are refused", check: func(s *scene) {
 		s.queue(task("A"))
 		for _, name := range []string{"", "(yield)", "gantry:1:0:n:h", "a\nb", "é", string(make([]byte, tasks.MaxCaller+1))} {
-			leased, err := s.service().LeaseFor(s.Context(), name, all(1))
+			leased, err := s.service().LeaseFor(s.Context(), name, Any(1))
 			s.isError("LeaseFor", err, tasks.ErrInvalid)
 			s.same("leased", len(leased), 0)
 		}
@@ -84,7 +84,7 @@ var serviceBehaviours = []behaviour{
 	{name: "the lease of a caller can be taken as soon as it has expired, and counts no crash", check: func(s *scene) {
 		held := s.holdAs("first")
 		s.age(60)
-		s.same("leased at its end", len(s.leaseBy(s.Other, all(1))), 0)
+		s.same("leased at its end", len(s.leaseBy(s.Other, Any(1))), 0)
 		s.age(1)
 		second := s.takeBy(s.Other, held.ID)
 		s.same("crashes", second.Lease.Crashes, 0)

@@ -35,7 +35,7 @@ func (s *story) losing(done bool, calls func()) {
 func (s *story) queue(n ...tasks.NewTask) { _, _ = s.Recorder.Enqueue(s.t.Context(), n) }
 
 func (s *story) lease() tasks.Task {
-	leased, _ := s.Recorder.Lease(s.t.Context(), all(1))
+	leased, _ := s.Recorder.Lease(s.t.Context(), Any(1))
 	return append(leased, tasks.Task{})[0]
 }
 
@@ -70,7 +70,7 @@ func (s *story) calledLost(op Op, task tasks.Task, meanwhile func()) {
 func (s *story) leaseToldLate(meanwhile func()) tasks.Task {
 	answer, err := s.begin(OpLease, nil)
 	s.must(err)
-	leased, err := s.Memory.Lease(s.t.Context(), all(1))
+	leased, err := s.Memory.Lease(s.t.Context(), Any(1))
 	s.must(err)
 	meanwhile()
 	held := leased[0]

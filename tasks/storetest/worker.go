@@ -40,7 +40,7 @@ func (w *Worker) Round(ctx context.Context) error {
 // Finish leases what is due, up to a bound, and lets all of it succeed.
 func (w *Worker) Finish(ctx context.Context) error {
 	w.patient = true
-	return w.run(ctx, all(100))
+	return w.run(ctx, Any(100))
 }
 
 // run leases a batch, executes it and settles it.
